@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What is never imported need not be compiled: Python compiles the rest when it first runs.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --editable
 
-.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages bench real-vllm docs clean
+.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock sbom bench real-vllm docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -58,6 +58,18 @@ packages: $(VENV)/.installed-test build/bin/helm
 build/bin/helm: $(BIN)/python packaging/tools.py
 	@$(BIN)/python packaging/tools.py build/bin
 
+# Versions and hashes of what the image and CI install, for every Python from 3.11 on.
+LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-annotate --no-header --quiet --upgrade
+lock: $(VENV)/.installed-release
+	@$(LOCK) --extra all --output-file packaging/requirements.txt
+	@$(LOCK) --extra test --extra dev --extra release --output-file packaging/requirements-ci.txt
+
+# What a release contains, as CycloneDX.
+sbom: $(VENV)/.installed-release
+	@mkdir -p dist
+	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON \
+	  --output-file dist/inferdoc.cdx.json packaging/requirements.txt
+
 # Speed in at most ten minutes on two cores; without these options the scripts measure the sizes of docs/benchmarks.md.
 bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/parse.py
@@ -102,6 +114,10 @@ $(VENV)/.installed-test: $(BIN)/python pyproject.toml
 
 $(VENV)/.installed-dev: $(VENV)/.installed-test
 	@$(INSTALL) '.[test,dev]'
+	@touch $@
+
+$(VENV)/.installed-release: $(VENV)/.installed
+	@$(INSTALL) '.[release]'
 	@touch $@
 
 $(VENV)/.installed-docs: $(VENV)/.installed

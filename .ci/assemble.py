@@ -27,8 +27,8 @@ def main() -> int:
         for folder in ("wheel", "opt", "home", "elsewhere"):
             (root / folder).mkdir()
         build(root / "wheel")
-        stage, settings = install_stage(CONTAINERFILE.read_text("utf-8"))
-        subprocess.run(["sh", "-euc", at(stage, root)], env=plain(**settings), check=True, stdout=subprocess.DEVNULL)
+        stage = install_stage(CONTAINERFILE.read_text("utf-8"))
+        subprocess.run(["sh", "-euc", at(stage, root)], env=plain(), check=True, stdout=subprocess.DEVNULL)
         megabytes = sum(p.lstat().st_size for p in (root / "opt").rglob("*") if not p.is_dir()) >> 20
         shutil.chown(root / "home", int(USER), int(USER))
         as_user = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups"] if os.getuid() == 0 else []
@@ -47,13 +47,14 @@ def main() -> int:
 def build(folder: Path) -> None:
     words = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", str(folder), str(ROOT)]
     subprocess.run(words, check=True)
+    shutil.copy(CONTAINERFILE.with_name("requirements.txt"), folder)
 
 
-def install_stage(text: str) -> tuple[str, dict[str, str]]:
-    """The shell text of the RUN of the stage `install`, and the defaults of the ARGs before it."""
+def install_stage(text: str) -> str:
+    """The shell text of the RUN of the stage `install`."""
     (stage,) = re.findall(r"^FROM \S+ AS install\n(.*?)^FROM ", text, re.MULTILINE | re.DOTALL)
     (run,) = re.findall(r"^RUN (.*?[^\\])\n", stage, re.MULTILINE | re.DOTALL)
-    return run, dict(re.findall(r"^ARG (\w+)=(\S+)$", stage, re.MULTILINE))
+    return run
 
 
 def at(command: str, root: Path) -> str:

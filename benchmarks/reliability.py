@@ -1,11 +1,13 @@
 """What a store does under damage: one flipped byte at a time, and a collector that is killed.
 
-    python benchmarks/reliability.py [--flips 1000] [--kills 100] [--seed 1]
+    python benchmarks/reliability.py [--flips 1000] [--truncations 300] [--kills 100] [--seed 1]
 
 A flip: a store with pages, column chunks, churning layouts and late scrapes gets one byte replaced and is read whole.
 `same`: every sample and type as before; `named`: a one-line error; `wrong`: anything else, which must not happen. Then
 it is read as a diagnosis reads it: `left out`: some samples are not there, each of them in a scrape that is named as
 damaged, and every other one is as before.
+
+A truncation: the same store is cut off at a random length, as a copy that broke off.
 
 A kill: the command line collects every 0.2 s from a page server; another process reads what is stored; the collector
 gets SIGKILL at a random moment. What was readable before the kill must be there after it, with the same values.
@@ -48,14 +50,16 @@ def main() -> None:
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--flips", type=int, default=1000)
+    parser.add_argument("--truncations", type=int, default=300)
     parser.add_argument("--kills", type=int, default=100)
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        print("| read | same | named | left out | of the samples | wrong |\n|---|---|---|---|---|---|")
-        for read in (content, intact_content):
-            outcomes, share = flips(Path(folder), asked.flips, asked.seed, read)
-            cells = [read.__doc__ or "", *(str(outcomes[name]) for name in ("same", "named", "left out"))]
+        print("| damage | read | same | named | left out | of the samples | wrong |\n|---|---|---|---|---|---|---|")
+        cases = [("one byte", flipped, asked.flips), ("cut off", truncated, asked.truncations)]
+        for (what, damage, count), read in itertools.product(cases, (content, intact_content)):
+            outcomes, share = damaged_stores(Path(folder), count, asked.seed, damage, read)
+            cells = [what, read.__doc__ or "", *(str(outcomes[name]) for name in ("same", "named", "left out"))]
             cells += [f"{share:.1%}", str(outcomes["wrong"])]
             print(f"| {' | '.join(cells)} |")
         print()
@@ -68,20 +72,36 @@ Content = tuple[Samples, dict[str, str], int | None, int | None, list[Damage]]
 """Samples, types, first and latest time, and what was left out as damaged."""
 
 
-def flips(folder: Path, count: int, seed: int, read: Callable[[Path], Content]) -> tuple[Counter[str], float]:
-    """How many stores with one byte flipped read the same, were named as damaged, were read in part, or read wrong; and
-    which share of the samples those read in part lack, on average."""
+def flipped(whole: bytes, chance: random.Random) -> bytes:
+    """One byte is another."""
+    place, change = chance.randrange(len(whole)), chance.randrange(1, 256)
+    damaged = bytearray(whole)
+    damaged[place] ^= change
+    return bytes(damaged)
+
+
+def truncated(whole: bytes, chance: random.Random) -> bytes:
+    """The end is missing."""
+    return whole[: chance.randrange(len(whole))]
+
+
+def damaged_stores(
+    folder: Path,
+    count: int,
+    seed: int,
+    damage: Callable[[bytes, random.Random], bytes],
+    read: Callable[[Path], Content],
+) -> tuple[Counter[str], float]:
+    """How many damaged stores read the same, were named as damaged, were read in part, or read wrong; and which share
+    of the samples those read in part lack, on average."""
     path = folder / "fleet.db"
     fill(path)
     whole, expected = path.read_bytes(), read(path)
     chance = random.Random(seed)
     outcomes: Counter[str] = Counter()
     lacking = []
-    for _ in range(count):
-        place, change = chance.randrange(len(whole)), chance.randrange(1, 256)
-        damaged = bytearray(whole)
-        damaged[place] ^= change
-        path.write_bytes(damaged)
+    for number in range(count):
+        path.write_bytes(damage(whole, chance))
         for left in folder.glob(f"{path.name}-*"):
             left.unlink()
         try:
@@ -92,7 +112,7 @@ def flips(folder: Path, count: int, seed: int, read: Callable[[Path], Content]) 
         except StoreError:
             outcome = "named"
         if outcome == "wrong":
-            print(f"wrong: byte {place} xor {change}", file=sys.stderr)
+            print(f"wrong: {damage.__name__}, seed {seed}, number {number}", file=sys.stderr)
         outcomes[outcome] += 1
     path.unlink()
     return outcomes, float(np.mean(lacking)) if lacking else 0.0

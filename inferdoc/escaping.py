@@ -4,13 +4,13 @@ A terminal obeys control characters, a Markdown viewer links and HTML, a browser
 metric label. Machine formats (JSON, OpenMetrics, CSV) stay exact: what is written there reads back as it was.
 
 Sources: ECMA-48 (C0, C1, CSI, OSC), Unicode TR 36 (bidirectional and invisible characters), CommonMark 0.31 and GitHub
-Flavored Markdown 0.29.
+Flavored Markdown 0.29; Slack's mrkdwn.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from html import escape
 from urllib.parse import quote
 
@@ -19,10 +19,16 @@ _BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u202
 _LINK = re.compile(r"@|://|www\.|#\d", re.IGNORECASE)
 """What GitHub and others make a link, a mention or a reference of, even when it is escaped."""
 _FENCE = re.compile("`+")
-_MARKUP = re.compile(r"[\\`*\[\]<>|~&$]|(?<![^\W_])_|_(?![^\W_])")
-"""What is markup anywhere in a line. An underscore between letters is none, so that names of signals stay legible."""
 _URL = ":/?#[]@!$&'()*+,;=%-._~"
 """Characters of an address that stay (RFC 3986)."""
+_EMPHASIS = r"(?<![^\W_])_|_(?![^\W_])"
+"""Underscores that make emphasis. One between letters makes none, so that names of signals stay legible."""
+_MARKUP = re.compile(rf"[\\`*\[\]<>|~&$]|{_EMPHASIS}")
+"""What is markup anywhere in a line."""
+_MRKDWN = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+"""What Slack escapes: https://docs.slack.dev/messaging/formatting-message-text#escaping"""
+_SYSTEMD = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n", "\t": r"\t", "\r": r"\r"})
+_LOOKALIKES = str.maketrans({"*": "∗", "~": "∼", "`": "ˋ"})
 _LINE_START = re.compile(r"\A(?:[-+=#:]|\d+(?=[.)]))")
 """What makes a heading, a list or a rule at the start of a line."""
 
@@ -94,3 +100,53 @@ def is_web(url: str) -> bool:
 def html(text: str) -> str:
     """Words in HTML and SVG, as text or as the value of an attribute."""
     return escape(one_line(text))
+
+
+def slack(text: str) -> str:
+    """Words in mrkdwn of Slack: no mention, link or emphasis comes of them. Slack has no escape for `*`, `_`, `~` and
+    the backtick, so similar characters stand for them. Addresses become links unless the text object has
+    `"verbatim": true` (https://docs.slack.dev/reference/block-kit/composition-objects/text-object)."""
+    words = text.translate(_MRKDWN).translate(_LOOKALIKES)
+    return re.sub(_EMPHASIS, "ˍ", words)
+
+
+def slack_code(text: str) -> str:
+    """A code block of Slack: no mention, link or end of the block comes of the text."""
+    return f"```{text.translate(_MRKDWN).replace('```', 'ˋˋˋ')}```"
+
+
+def slack_link(words: str, url: str) -> str:
+    """A link of Slack."""
+    return f"<{url.translate(_MRKDWN).replace('|', '%7C')}|{slack(words)}>"
+
+
+def promql(text: str) -> str:
+    """A string of PromQL with its quotes
+    (https://prometheus.io/docs/prometheus/latest/querying/basics/#string-literals)."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped if escaped.isprintable() else "".join(map(_promql, escaped))}"'
+
+
+def _promql(character: str) -> str:
+    if character.isprintable():
+        return character
+    return f"\\u{ord(character):04x}" if ord(character) < 0x10000 else f"\\U{ord(character):08x}"
+
+
+def label_pairs(labels: Mapping[str, str]) -> str:
+    """Labels as they are listed between braces: `a="b", c="d"`."""
+    return ", ".join(f"{label}={promql(value)}" for label, value in labels.items())
+
+
+def go_template(text: str) -> str:
+    """Words in an annotation, where Prometheus and Alertmanager evaluate `{{`."""
+    return text.replace("{{", '{{ "{{" }}')
+
+
+def systemd(word: str) -> str:
+    """A word of a command line in a unit: `%`, `$` and what ends a word or a line mean nothing
+    (https://www.freedesktop.org/software/systemd/man/latest/systemd.service.html#Command%20lines)."""
+    doubled = word.replace("%", "%%").replace("$", "$$")
+    if doubled and not re.search(r"[^\w%$/:=.,+@-]", doubled):
+        return doubled
+    return f'"{doubled.translate(_SYSTEMD)}"'

@@ -1,4 +1,5 @@
-"""Files that are replaced in one step: whoever reads them sees the old one or the new one, never half of it."""
+"""Files that are replaced in one step: whoever reads them sees the old one or the new one, never half of it. And the
+permissions of files."""
 
 from __future__ import annotations
 
@@ -30,3 +31,8 @@ def replaced(place: Path, mode: int = READABLE) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def private(path: str, flags: int) -> int:
+    """An opener for `open`: a file that it creates is for its owner alone."""
+    return os.open(path, flags, PRIVATE)

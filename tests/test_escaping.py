@@ -155,3 +155,14 @@ def test_reports_escape_in_one_way_and_commands_write_to_the_guarded_streams() -
     for path in package.rglob("*.py"):
         allowed = path.name == "streams.py"
         assert allowed or not re.search(r"sys\.__std|os\.write\((1|2),|Console\(stderr", path.read_text("utf-8")), path
+
+
+@given(words)
+@settings(max_examples=300, deadline=None, derandomize=True)
+def test_slack_sees_no_markup(text: str) -> None:
+    """What is left of its markup: escaped entities, and underscores between letters or digits."""
+    shown = escaping.slack(text)
+    assert not set("<>*~`") & set(shown)
+    assert re.sub("&(amp|lt|gt);", "", shown).count("&") == 0
+    assert all(shown[m.start() - 1].isalnum() and shown[m.end()].isalnum() for m in re.finditer("_", shown))
+    assert escaping.slack_code(text).count("```") == 2

@@ -11,12 +11,13 @@ latest/configuration/template_reference). Half an hour before it, where --around
 SERVER = "{{ $externalURL }}"
 """The address of the server that evaluated the rule, as its --web.external-url gives it; vmalert: -external.url."""
 
+QUOTED = r"""{{ reReplaceAll "'" "'\\''" . }}"""
+"""A label between single quotes of a shell: whoever pastes the command runs nothing that stands in a label."""
+
 
 def diagnose_command(by: tuple[str, ...]) -> str:
     """The command as an annotation template. by: the labels that the alert's series keep; an empty one is left out."""
     names = [
-        f"{{{{ with $labels.{label} }}}} --{option} '{{{{ . }}}}'{{{{ end }}}}"
-        for option, label in OPTIONS
-        if label in by
+        f"{{{{ with $labels.{label} }}}} --{option} '{QUOTED}'{{{{ end }}}}" for option, label in OPTIONS if label in by
     ]
     return f"inferdoc diagnose --prometheus '{SERVER}' --around {NOW}{''.join(names)}"

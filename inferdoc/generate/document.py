@@ -22,7 +22,7 @@ class _Dumper(yaml.CSafeDumper):
 
 
 def _text(dumper: yaml.CSafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
+    style = "|" if "\n" in value and value.replace("\n", "").isprintable() else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from inferdoc.catalogue.conditions import Fact, Move
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.escaping import label_pairs
 from inferdoc.generate.fact_cases import FactCase, FactCases, fact_cases, has_peers, is_slow
 from inferdoc.generate.past import PODS_ALONE
 from inferdoc.generate.promql_words import Selector
@@ -107,4 +108,4 @@ def _labels(case: FactCase) -> str:
     series = {**(pod_info(case.case) if level in JOINED else {}), **identity(case.metric, case.case, "p0")}
     labels = PODS_ALONE[level] if case.case.stranger else RECORDED_LABELS[level]
     kept = [name for name in labels if name in series]
-    return "{" + ", ".join(f'{name}="{series[name]}"' for name in kept) + "}"
+    return f"{{{label_pairs({name: series[name] for name in kept})}}}"

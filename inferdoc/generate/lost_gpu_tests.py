@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from inferdoc.escaping import label_pairs
+
 MINUTES, FAULT = 40, 20
 """A sample a minute; the fault begins at FAULT."""
 ALL, GONE, CAME = (0, MINUTES), (0, FAULT), (FAULT, MINUTES)
@@ -104,5 +106,4 @@ def _series(name: str, course: LostCourse) -> Iterator[dict[str, str]]:
 def _line(metric: str, labels: Mapping[str, str], span: tuple[int, int]) -> dict[str, str]:
     begin, end = span
     values = (f"_x{begin} " if begin else "") + f"1x{end - begin - 1}" + (" stale" if end < MINUTES else "")
-    inside = ", ".join(f'{key}="{value}"' for key, value in labels.items())
-    return {"series": f"{metric}{{{inside}}}", "values": values}
+    return {"series": f"{metric}{{{label_pairs(labels)}}}", "values": values}

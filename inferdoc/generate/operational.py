@@ -15,6 +15,7 @@ from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import EXPORTERS_RECORD, INFO, ROUTERS_RECORD, SEEN_RECORD
 from inferdoc.errors import CatalogueError
+from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import POD
@@ -153,10 +154,7 @@ def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
     names = ", ".join(label_sets[0])
     pending = f'ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{minute}m]'
     value = ceil(length_of(rule.for_) / EVERY_SECONDS[rule.kind])
-    samples = [
-        {"labels": "{" + ", ".join(f'{name}="{label}"' for name, label in labels.items()) + "}", "value": value}
-        for labels in label_sets
-    ]
+    samples = [{"labels": f"{{{label_pairs(labels)}}}", "value": value} for labels in label_sets]
     return {
         "expr": f"max by ({names}) (count_over_time({pending}))",
         "eval_time": f"{minute}m",

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from inferdoc.catalogue.record_names import INFO
 from inferdoc.catalogue.signal import Tiers
+from inferdoc.escaping import promql
 from inferdoc.fleet.members import COMPUTES_NOTHING, NO_TOKEN, ONE_TOKEN, UNKNOWN_TIER, Assignment, Role
 from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS, clause, number, owner
 from inferdoc.source.reads import Matcher, selector
@@ -211,9 +212,9 @@ def _told(text: str, label: str, value: str) -> str:
 
 
 def _replaced(text: str, label: str, value: str, source: str, pattern: str) -> str:
-    quoted = pattern.replace("\\", "\\\\").replace('"', '\\"')
     between = "\n" if "\n" in text else ""
-    return f'label_replace({text}{between}, "{label}", "{value}", "{source}", "{quoted}")'
+    kept = promql(value.replace("$", "$$"))
+    return f'label_replace({text}{between}, "{label}", {kept}, "{source}", {promql(pattern)})'
 
 
 def _alone(text: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.escaping import label_pairs
 from inferdoc.fleet.members import UNKNOWN_TIER
 from inferdoc.generate.cases import POOL_SIZE, Case
 from inferdoc.generate.pod_info import DEFAULT_ROLE
@@ -174,8 +175,7 @@ def _buckets(q: float, values: Sequence[float]) -> Iterator[tuple[str, list[floa
 
 
 def _named(metric: str, labels: dict[str, str]) -> str:
-    inside = ", ".join(f'{name}="{value}"' for name, value in labels.items())
-    return f"{metric}{{{inside}}}"
+    return f"{metric}{{{label_pairs(labels)}}}"
 
 
 def _number(value: float) -> str:

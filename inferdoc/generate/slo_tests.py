@@ -10,6 +10,7 @@ from typing import Any
 from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo, events_of
+from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
@@ -212,7 +213,8 @@ def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) ->
         rule = next((rule for rule in rules if rule.name == alert_name(course.fires[0])), None)
         if rule is None:
             continue
-        end, place = course.good + course.bad + course.well, f'{{namespace="{_namespace(slo, course)}"}}'
+        end = course.good + course.bad + course.well
+        place = f"{{{label_pairs({'namespace': _namespace(slo, course)})}}}"
         both = (rule.for_, rule.keep_firing_for or "0s")
         waits, stays = (round(length_of(text) / length_of(INTERVAL)) for text in both)
         state = f"sum by (namespace) (count_over_time({_alerts(rule, '%s')}[{end}m]))"
@@ -241,7 +243,7 @@ def _check(slo: Slo, rule: AlertRule, minute: int, firing: list[str]) -> dict[st
     return {
         "expr": f"count by (namespace, severity, slo) ({_alerts(rule, 'firing')})",
         "eval_time": f"{minute}m",
-        "exp_samples": [{"labels": f'{{namespace="{name}", {labels}}}', "value": 1} for name in firing],
+        "exp_samples": [{"labels": f"{{{label_pairs({'namespace': name})}, {labels}}}", "value": 1} for name in firing],
     }
 
 
@@ -252,7 +254,7 @@ def _waits(rule: AlertRule, firing: list[str]) -> dict[str, Any]:
     return {
         "expr": f"count by (namespace) ({pending} and ignoring (alertstate) {fired})",
         "eval_time": f"{AT}m",
-        "exp_samples": [{"labels": f'{{namespace="{name}"}}', "value": 1} for name in firing],
+        "exp_samples": [{"labels": f"{{{label_pairs({'namespace': name})}}}", "value": 1} for name in firing],
     }
 
 
@@ -285,8 +287,8 @@ def _elsewhere(slo: Slo, catalogue: Catalogue, key: str) -> Iterator[dict[str, s
 
 def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str, str]) -> Iterator[dict[str, str]]:
     minutes = course.good + course.bad + course.well + 10
-    yield {"series": f"{ENGINE_SIGN}{{{_inside(labels)}}}", "values": f"4x{minutes}"}
-    base = _inside(labels)
+    yield {"series": f"{ENGINE_SIGN}{{{label_pairs(labels)}}}", "values": f"4x{minutes}"}
+    base = label_pairs(labels)
     rates = (course.per_second, course.busier * course.per_second)
     bad = tuple(rate * share for rate, share in zip(rates, (course.before, course.after), strict=True))
     good = tuple(rate - each for rate, each in zip(rates, bad, strict=True))
@@ -311,8 +313,8 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
         inside = both | {label: value for label, _, value in matchers(wrong.match)}
         other = {label: both.get(label, "other") for label in inside}
         rest = good if wrong.rate == total.rate else rates
-        yield {"series": f"{wrong.rate}{{{_inside(labels | inside)}}}", "values": _counter(course, bad)}
-        yield {"series": f"{total.rate}{{{_inside(labels | other)}}}", "values": _counter(course, rest)}
+        yield {"series": f"{wrong.rate}{{{label_pairs(labels | inside)}}}", "values": _counter(course, bad)}
+        yield {"series": f"{total.rate}{{{label_pairs(labels | other)}}}", "values": _counter(course, rest)}
 
 
 def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
@@ -325,10 +327,6 @@ def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
         parts.append(f"{reached + first:.12g}+{step:.12g}x{length - (place > 0)}")
         reached += step * length
     return " ".join(parts)
-
-
-def _inside(labels: dict[str, str]) -> str:
-    return ", ".join(f'{label}="{value}"' for label, value in labels.items())
 
 
 def _counter(course: BurnCourse, rates: Sequence[float], start: float = 0.0) -> str:

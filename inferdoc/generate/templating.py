@@ -6,30 +6,36 @@ import re
 from collections.abc import Mapping
 
 from inferdoc.errors import InferdocError
-from inferdoc.generate.commands import NOW, SERVER
+from inferdoc.generate.commands import NOW, QUOTED, SERVER
 
-WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}")
-TEMPLATE = re.compile(r"\{\{ (.+?) \}\}")
+TEMPLATE = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}|\{\{ (.+?) \}\}")
+VALUE = re.compile(f"{re.escape(QUOTED)}|{re.escape('{{ . }}')}")
 LARGE = ("", "k", "M", "G", "T", "P", "E", "Z", "Y")
 SMALL = ("", "m", "u", "n", "p", "f", "a", "z", "y")
 
 
 def expand(text: str, labels: Mapping[str, str], value: float, at: int = 0) -> str:
-    """The text with `{{ $labels.x }}`, `{{ with $labels.x }}...{{ . }}...{{ end }}`, `{{ $value | form }}` and the time
-    of the evaluation (`at`, Unix seconds) filled in as Prometheus 2.42 does."""
-    said = WITH.sub(lambda found: _with(found.group(2), labels.get(found.group(1), "")), text).replace(NOW, str(at))
-    said = said.replace(SERVER, "")  # promtool has no address
-    return TEMPLATE.sub(lambda found: _expanded(found.group(1), labels, value), said)
+    """The text with `{{ $labels.x }}`, `{{ with $labels.x }}...{{ end }}` around QUOTED, `{{ $value | form }}` and the
+    time of the evaluation (`at`, Unix seconds) filled in as Prometheus 2.42 does."""
+
+    def filled(found: re.Match[str]) -> str:
+        label, inside, other = found.groups()
+        return _expanded(other, labels, value) if label is None else _with(inside, labels.get(label, ""))
+
+    return TEMPLATE.sub(filled, text.replace(NOW, str(at)).replace(SERVER, ""))  # promtool has no address
 
 
 def _with(inside: str, value: str) -> str:
-    return inside.replace("{{ . }}", value) if value else ""
+    quoted = value.replace("'", r"'\''")
+    return VALUE.sub(lambda found: quoted if found[0] == QUOTED else value, inside) if value else ""
 
 
 def _expanded(inside: str, labels: Mapping[str, str], value: float) -> str:
     what, _, form = (part.strip() for part in inside.partition("|"))
     if what.startswith("$labels."):
         return labels.get(what.removeprefix("$labels."), "")
+    if what == '"{{"':
+        return "{{"
     forms = {"humanize": humanize, "humanizePercentage": percentage, "humanizeDuration": duration}
     if what == "$value" and form in forms:
         return forms[form](value)

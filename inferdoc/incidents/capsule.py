@@ -26,7 +26,7 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
 from inferdoc.judging.session import Options
-from inferdoc.replacing import replace_file
+from inferdoc.replacing import PRIVATE, replace_file
 from inferdoc.source.identified import Identified
 from inferdoc.source.open import open_source
 from inferdoc.source.prometheus import PrometheusSource
@@ -94,7 +94,7 @@ def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, 
         for number, (first, last) in enumerate(_stretches(answer, from_ms, until_ms)):
             archive.writestr(_entry(f"samples-{number}.om"), _samples(source, catalogue, first, last))
     try:
-        replace_file(place, packed.getvalue())
+        replace_file(place, packed.getvalue(), PRIVATE)
     except OSError as error:
         raise CapsuleError(f"{place}: the capsule cannot be written: {error.strerror or error}") from None
     return capsule

@@ -16,6 +16,9 @@ from inferdoc.judging.model import Diagnosis
 AGAIN_SECONDS = (10.0, 15.0, 30.0, 60.0, 180.0, 300.0)
 """When to look again after looks that told nothing, while an alert fires: what has just begun shows in few scrapes."""
 SETTLED_SECONDS = 180.0
+FARTHEST_SECONDS = 900.0
+IS_DUE = f"(due <= :now OR due > :now + {FARTHEST_SECONDS})"
+"""What is due later than anything can be was written by a clock that ran ahead and has been set back: now, then."""
 """After the first look that told a cause: the first minute of one often looks like another's."""
 TELLS_NOTHING = ("healthy", "unknown")
 
@@ -67,9 +70,9 @@ def begin(record: Record, now: float) -> tuple[Look, Incident] | None:
     """Take the next look that is due; None where none is. An incident is looked at by one at a time."""
     with record.writing() as connection:
         row = connection.execute(
-            "SELECT * FROM look WHERE state = 'waiting' AND due <= ? AND incident NOT IN"
+            f"SELECT * FROM look WHERE state = 'waiting' AND {IS_DUE} AND incident NOT IN"
             " (SELECT incident FROM look WHERE state = 'running') ORDER BY due, number LIMIT 1",
-            (now,),
+            {"now": now},
         ).fetchone()
         if row is None:
             return None

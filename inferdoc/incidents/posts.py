@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from inferdoc.incidents.looks import PostDue
+from inferdoc.incidents.looks import FARTHEST_SECONDS, IS_DUE, PostDue
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import Record, incident_of, look_of
 
-PAUSES = (2.0, 10.0, 60.0, 300.0, 900.0)
+PAUSES = (2.0, 10.0, 60.0, 300.0, FARTHEST_SECONDS)
 """Seconds between tries; the last one again and again."""
-_FIRST = "SELECT min(post.number) FROM post JOIN look ON look.number = look WHERE output = ? AND post.state = 'waiting'\
- GROUP BY incident"
+_FIRST = """SELECT min(post.number) FROM post JOIN look ON look.number = look
+WHERE output = :output AND post.state = 'waiting' GROUP BY incident"""
 
 
 def due(record: Record, output: str, now: float) -> PostDue | None:
     """What is to be sent to an output now; of an incident only what comes first, so that the order is kept."""
     with record.reading() as connection:
         row = connection.execute(
-            f"SELECT * FROM post WHERE number IN ({_FIRST}) AND due <= ? ORDER BY due, number LIMIT 1", (output, now)
+            f"SELECT * FROM post WHERE number IN ({_FIRST}) AND {IS_DUE} ORDER BY due, number LIMIT 1",
+            {"output": output, "now": now},
         ).fetchone()
     return None if row is None else PostDue(row["number"], row["look"], row["output"], row["tries"])
 
@@ -65,7 +66,9 @@ def dropped(record: Record, outputs: set[str]) -> int:
 def next_due(record: Record, output: str) -> float | None:
     """When the next try is due, Unix seconds; None where nothing waits."""
     with record.reading() as connection:
-        found = connection.execute(f"SELECT min(due) FROM post WHERE number IN ({_FIRST})", (output,)).fetchone()[0]
+        found = connection.execute(
+            f"SELECT min(due) FROM post WHERE number IN ({_FIRST})", {"output": output}
+        ).fetchone()[0]
         return None if found is None else float(found)
 
 

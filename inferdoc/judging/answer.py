@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 import numpy as np
 
 from inferdoc.judging.changes import gaps
-from inferdoc.judging.completeness import without_metrics
+from inferdoc.judging.completeness import without_metrics, without_some_metrics
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned, Stopped, Timing, VerdictWord, stamp
 from inferdoc.judging.scan.model import Scan
@@ -139,15 +139,20 @@ def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:
     return [target for target in inside if len(target.times_ms)]
 
 
-def coverage_of(view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], scan: Scan | None = None) -> Coverage:
-    """What was there to look at in the window. scan: of all pods, where a part of them was read in full."""
+def coverage_of(
+    view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], listed: Collection[str], scan: Scan | None = None
+) -> Coverage:
+    """What was there to look at in the window. listed: signs of engines with a series in the source; scan: of all pods,
+    where a part of them was read in full."""
     inside = scraped_in_window(view, scrapes)
     present = [name for name in wanted if name in view.frame]
     missing = [name for name in wanted if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
-    silent = without_metrics(view, inside) if scan is None or not scan.by_records else []
+    by_samples = scan is None or not scan.by_records
+    silent = without_metrics(view, inside) if by_samples else []
+    partly = without_some_metrics(view, inside, listed) if scan is None else []
     if scan is None:
-        return Coverage(pods, len(inside), present, missing, missed, pods_without_metrics=silent)
+        return Coverage(pods, len(inside), present, missing, missed, None, silent, partly)
     read = len(scan.members) - len(scan.quiet)
     scanned = Scanned(scan.pools(), scan.pools(read=True), read, "records" if scan.by_records else "samples")
     return Coverage(len(scan.members), len(scan.targets), present, missing, missed, scanned, silent)

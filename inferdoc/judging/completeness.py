@@ -6,11 +6,14 @@ metrics look like a healthy fleet with fewer pods.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
 from inferdoc.catalogue.calibration import Calibration
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.fleet.lineage import Key
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.view import View
@@ -20,29 +23,108 @@ from inferdoc.words import lasting, some
 
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
+GAUGES = ("running", "waiting")
 NAMED = 3
 LATEST_SECONDS = 300.0
 """Prometheus shows a series for five minutes after its last sample: older data are no picture of the present."""
 
 
 def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
-    """The pods that answer scrapes in the window, and show none of the metrics of an engine: those that did before, and
-    those of a workload of which others do. scrapes: of the window."""
-    frame = view.frame
-    shown = {
-        entity.member
-        for matrix in (frame[name] for name in SIGNS if name in frame)
-        for entity, values in zip(matrix.entities, matrix.values, strict=True)
-        if np.isfinite(values[frame.begin :]).any()
-    }
+    """The pods that answer scrapes in the window, and show none of the metrics of an engine: those that did before,
+    those of a workload of which others do, and those of a scrape job of engines. scrapes: of the window."""
+    shown = _shown(view)
     engines = {(*member.key[:2], workload(member.pod)[0]) for member in view.fleet.members}
+    targets = [(Entity.of_labels(target.labels), target) for target in scrapes]
+    jobs = _jobs_of_engines(targets, shown.keys())
     silent = []
-    for target in scrapes:
-        entity = Entity.of_labels(target.labels)
-        belongs = (*entity.member[:2], workload(entity.pod)[0]) in engines
+    for entity, target in targets:
+        belongs = (*entity.member[:2], workload(entity.pod)[0]) in engines or _job(entity, target) in jobs
         if belongs and entity.member not in shown and len(target.up) and target.up[-1] >= 0.5:
             silent.append(view.fleet.called(entity))
     return sorted(set(silent))
+
+
+def without_some_metrics(view: View, scrapes: Sequence[Scrapes], listed: Collection[str]) -> list[str]:
+    """The pods that show some of the metrics of an engine in the window, and lack one that pods of the same scrape job
+    show, or that the source lists and no pod shows. scrapes: of the window; listed: which of SIGNS have a series in the
+    source. A pod whose scrapes do not show is compared with all of its namespace. A pod without work may lack counters,
+    and one that is there for less than half of the window any."""
+    shown = _shown(view)
+    everywhere = {sign for signs in shown.values() for sign in signs}
+    jobs: dict[Key, tuple[str, ...]] = {}
+    for target in scrapes:
+        entity = Entity.of_labels(target.labels)
+        jobs[entity.member] = _job(entity, target)
+    others: dict[tuple[str, ...], set[str]] = {}
+    for member, signs in shown.items():
+        for group in {jobs.get(member, member[:2]), member[:2]}:
+            others.setdefault(group, set()).update(signs)
+    longest = max((sign.steps for signs in shown.values() for sign in signs.values()), default=0)
+    lacking = []
+    for member, signs in shown.items():
+        if 2 * max(sign.steps for sign in signs.values()) < longest:
+            continue
+        expected = others[jobs.get(member, member[:2])] | (set(listed) - everywhere)
+        if not any(sign.works for sign in signs.values()):
+            expected &= set(GAUGES)
+        if not expected <= signs.keys():
+            lacking.append(view.fleet.called(Entity.of(("cluster", "namespace", "pod"), member)))
+    return sorted(set(lacking))
+
+
+_Job = tuple[str, str, str, str]
+
+
+def _job(entity: Entity, target: Scrapes) -> _Job:
+    """Cluster, namespace, job and container of a target."""
+    return (*entity.member[:2], target.labels.get("job", ""), target.labels.get("container", ""))
+
+
+def _jobs_of_engines(targets: Sequence[tuple[Entity, Scrapes]], engines: Collection[Key]) -> set[_Job]:
+    """The jobs that scrape engines alone, as far as targets show: most of a job's targets in a namespace are engines,
+    and it has none in a namespace without. A job that scrapes every annotated pod of a cluster is none."""
+    places = {member[:2] for member in engines}
+    counts: dict[_Job, list[int]] = {}
+    elsewhere = set()
+    for entity, target in targets:
+        job = _job(entity, target)
+        counts.setdefault(job, [0, 0])[entity.member in engines] += 1
+        if entity.member[:2] not in places:
+            elsewhere.add(job[2])
+    return {job for job, (others, own) in counts.items() if job[2] and job[2] not in elsewhere and own >= others}
+
+
+class _Sign(NamedTuple):
+    """One of SIGNS of a pod. steps: at how many steps of the window it is there; works: whether it shows any work."""
+
+    steps: int
+    works: bool
+
+
+def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
+    """By pod, which of SIGNS it shows in the window."""
+    frame, shown = view.frame, dict[Key, dict[str, _Sign]]()
+    for name in SIGNS:
+        matrix = frame.signals.get(name)
+        if matrix is None:
+            continue
+        for entity, values in zip(matrix.entities, matrix.values, strict=True):
+            inside = values[frame.begin :]
+            if np.isfinite(inside).any():
+                signs, there = shown.setdefault(entity.member, {}), int(np.isfinite(inside).sum())
+                known = signs.get(name, _Sign(0, False))
+                signs[name] = _Sign(max(known.steps, there), known.works or bool(np.nanmax(inside) > 0))
+    return shown
+
+
+def listed_signs(catalogue: Catalogue, names: Collection[str]) -> set[str]:
+    """Which of SIGNS have their series among those of a source."""
+    readings = {sign: catalogue.signals[sign].readings for sign in SIGNS if sign in catalogue.signals}
+    return {
+        sign
+        for sign, ways in readings.items()
+        if any(alias in names for way in ways for series in way.series for alias in catalogue.aliases.of(series))
+    }
 
 
 def silent_pods(names: Sequence[str]) -> str:
@@ -50,12 +132,18 @@ def silent_pods(names: Sequence[str]) -> str:
     return f"no engine metrics from {some(names, NAMED)}, although scrapes succeed"
 
 
+def partly_silent_pods(names: Sequence[str]) -> str:
+    """What is said of pods without some metrics."""
+    return f"some engine metrics are missing from {some(names, NAMED)}, although scrapes succeed"
+
+
 def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration) -> None:
     """Put what was not read into the document; nothing is healthy or proven where something is missing."""
-    silent = answer.coverage.pods_without_metrics
     missing = [str(line) for line in warnings if isinstance(line, Incomplete)]
-    if silent:
-        missing.append(silent_pods(silent))
+    if answer.coverage.pods_without_metrics:
+        missing.append(silent_pods(answer.coverage.pods_without_metrics))
+    if answer.coverage.pods_without_some_metrics:
+        missing.append(partly_silent_pods(answer.coverage.pods_without_some_metrics))
     window = answer.window
     if window.newest is not None:
         age = seconds(window.until) - seconds(window.newest)

@@ -8,6 +8,7 @@ from inferdoc.judging import phases
 from inferdoc.judging.answer import baseline_of, coverage_of, newest_sample, summarise, verdict_of
 from inferdoc.judging.changes import Event, find_events, of_window
 from inferdoc.judging.cohorts import traits_of
+from inferdoc.judging.completeness import listed_signs
 from inferdoc.judging.context import Context
 from inferdoc.judging.doubts import rising, stopped
 from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
@@ -78,7 +79,7 @@ def document(judged: Judged) -> DiagnosisWithSeries:
         findings=findings,
         not_judged=_not_judged(judged),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events if _is_about(e, focus)],
-        coverage=coverage_of(view, session.scrapes, needed_signals(session.catalogue), session.scan),
+        coverage=coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
         timing=Timing(0.0, 0.0, 0, 0),
         focus=None if focus.members is None else _described(focus, len(view.fleet.members), others),
         rising=too_new,
@@ -143,3 +144,11 @@ def _is_about(event: Event, focus: Focus) -> bool:
         return True
     pools = {member.pool for member in focus.members or ()}
     return event.kind in ("replicas", "rollout") and event.unit.member.pool in pools
+
+
+def _listed(session: Session) -> set[str]:
+    """Which signs of engines the source lists. None where its names may be those of other engines than the ones that
+    were read."""
+    if session.options.match or len(session.engines) != 1:
+        return set()
+    return listed_signs(session.catalogue, session.names)

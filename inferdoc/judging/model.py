@@ -298,7 +298,8 @@ class Scanned(msgspec.Struct):
 
 class Coverage(msgspec.Struct):
     """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were;
-    pods_without_metrics: pods that answer scrapes and show no metric of an engine."""
+    pods_without_metrics: pods that answer scrapes and show no metric of an engine; pods_without_some_metrics: those
+    that lack one which pods of the same job show, or which the source lists."""
 
     pods: int
     targets: int
@@ -307,6 +308,7 @@ class Coverage(msgspec.Struct):
     gaps: list[Gap]
     scanned: Scanned | None = None
     pods_without_metrics: list[str] = []
+    pods_without_some_metrics: list[str] = []
 
     @property
     def depth(self) -> str:

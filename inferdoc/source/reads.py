@@ -12,6 +12,8 @@ from typing import Literal
 
 import numpy as np
 
+from inferdoc import escaping
+
 Function = Literal["rate", "increase", "last", "max", "mean", "change"]
 Aggregation = Literal["sum", "max", "min"]
 Matcher = tuple[str, Literal["=", "!=", "=~", "!~"], str]
@@ -93,13 +95,8 @@ def duration(milliseconds: int) -> str:
 
 def selector(name: str, match: tuple[Matcher, ...]) -> str:
     """`name{a="b"}`, with label values quoted as PromQL wants them."""
-    inside = ",".join(f"{label}{op}{quote(value)}" for label, op, value in match)
+    inside = ",".join(f"{label}{op}{escaping.promql(value)}" for label, op, value in match)
     return f"{name}{{{inside}}}" if inside else name
-
-
-def quote(value: str) -> str:
-    """A label value as a PromQL string."""
-    return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
 
 
 def literal(text: str) -> str:

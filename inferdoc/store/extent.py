@@ -34,6 +34,10 @@ coalesce(last, (SELECT max(ts_ms) FROM page WHERE target = one.id))) FROM (SELEC
 
 FUTURE_MS = 600_000
 """So far ahead of our clock a sample may be, as in Prometheus (scrape/scrape.go: maxAheadTime)."""
+PAST_MS = 86_400_000
+"""How much older than its scrape the timestamp of a sample on a page may be."""
+FIRST_MS = 946_684_800_000
+"""2000-01-01, milliseconds since 1970 UTC. No page has an older sample: its exporter has no clock."""
 
 
 def distance_text(milliseconds: int) -> str:

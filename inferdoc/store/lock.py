@@ -26,6 +26,7 @@ from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
+from inferdoc.replacing import PRIVATE, READABLE
 from inferdoc.store.faults import StoreError, reason_of
 
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -232,7 +233,9 @@ def close(handle: int) -> None:
 
 def _open(place: StoreFile, file: Path, flags: int) -> int:
     try:
-        return os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        # SQLite gives its log the permissions of the store. Whoever may read the store looks at the lock.
+        mode = PRIVATE if file == place.file else READABLE
+        return os.open(file, flags | os.O_CREAT | os.O_CLOEXEC, mode)
     except OSError as error:
         if error.errno == errno.ELOOP:
             raise StoreError(f"cannot lock the store {place.given}: {file} is a link; remove it") from error

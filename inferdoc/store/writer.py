@@ -18,7 +18,7 @@ from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
 from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
-from inferdoc.store.extent import FUTURE_MS, distance_text
+from inferdoc.store.extent import FIRST_MS, FUTURE_MS, PAST_MS, distance_text
 from inferdoc.store.families import write_types
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
@@ -120,8 +120,9 @@ class Writer:
 
         target_labels: labels that all its series share; a series label of the same name is kept as `exported_<name>`,
         as Prometheus does. timestamp_ms: time of the scrape, milliseconds since 1970 UTC; samples with a timestamp of
-        their own keep that. Samples may come in any order of time. Returns False if the store held all of it already;
-        a value it holds for the same series and time is never replaced. Outside `round` it is committed at once.
+        their own keep that, unless it is in the future, before 2000 or over a day older than the scrape: these are
+        dropped and named. Samples may come in any order of time. Returns False if the store held all of it already; a
+        value it holds for the same series and time is never replaced. Outside `round` it is committed at once.
         """
         if not self._connection.in_transaction:
             with self.round():
@@ -130,12 +131,13 @@ class Writer:
             target = self._target(target_labels)
             if page.timestamps is None:
                 return self._append(target, target_labels, int(timestamp_ms), page.layout, page.values)
-            stamps = np.where(page.timestamps == NO_TIMESTAMP, timestamp_ms, page.timestamps)
+            own = page.timestamps != NO_TIMESTAMP
+            stamps = np.where(own, page.timestamps, timestamp_ms)
+            ahead = stamps > timestamp_ms + FUTURE_MS
+            old = own & (stamps < max(timestamp_ms - PAST_MS, FIRST_MS))
+            self._note_dropped(target_labels, stamps[ahead], stamps[old], timestamp_ms)
             new = False
-            for stamp in np.unique(stamps).tolist():
-                if stamp > timestamp_ms + FUTURE_MS:
-                    self._note_ahead(target_labels, stamps, timestamp_ms)
-                    break
+            for stamp in np.unique(stamps[~(ahead | old)]).tolist():
                 places = np.flatnonzero(stamps == stamp)
                 part = self._part(page.layout, places)
                 new |= self._append(target, target_labels, stamp, part, page.values[places])
@@ -295,10 +297,18 @@ class Writer:
             part = self._parts[key] = Layout([layout.series[place] for place in places], layout.types)
         return part
 
-    def _note_ahead(self, labels: Mapping[str, str], stamps: NDArray[np.int64], scraped_ms: int) -> None:
-        ahead = stamps[stamps > scraped_ms + FUTURE_MS]
-        distance = distance_text(int(ahead.max()) - scraped_ms)
-        self._note_once(labels, f"{len(ahead)} samples up to {distance} in the future; dropped; check that clock")
+    def _note_dropped(
+        self, labels: Mapping[str, str], ahead: NDArray[np.int64], old: NDArray[np.int64], scraped_ms: int
+    ) -> None:
+        """One line about the timestamps of a page that are in the future, or too old."""
+        parts = []
+        if len(ahead):
+            parts.append(f"{len(ahead)} samples up to {distance_text(int(ahead.max()) - scraped_ms)} in the future")
+        if len(old):
+            distance = distance_text(scraped_ms - int(old.min()))
+            parts.append(f"{len(old)} samples up to {distance} older than the scrape")
+        if parts:
+            self._note_once(labels, f"{' and '.join(parts)}; dropped; check that clock")
 
     def _note_future(self, labels: Mapping[str, str], ts_ms: int) -> None:
         distance_ms = ts_ms - int(time.time() * 1000)

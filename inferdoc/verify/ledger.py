@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from inferdoc.errors import InferdocError
+from inferdoc.replacing import private
 from inferdoc.verify.model import VERIFICATION_SCHEMA_ID, Verification
 
 SUFFIX = ".ledger.jsonl"
@@ -25,7 +26,7 @@ def ledger_path(given: str | None, store: str | None) -> Path:
 def appended(path: Path, line: Verification) -> None:
     """Writes a line at the end, and the file where there is none. Raises InferdocError."""
     try:
-        with path.open("ab") as ledger:
+        with open(path, "ab", opener=private) as ledger:
             ledger.write(msgspec.json.encode(line) + b"\n")
     except OSError as error:
         raise InferdocError(

@@ -58,6 +58,9 @@ SMOKE = {
     "diagnose.py": Smoke(
         "--pods 2 --health some --minutes 2 --turns 1 --cold", r"\| prometheus \| 2, some", PROMETHEUS
     ),
+    "faulty_answers.py": Smoke(
+        "--incidents 1 --controls 0 --answers 1 --only warnings --jobs 1", r"\| warnings \| 1 \| 1 \| 1 \|", PROMETHEUS
+    ),
     "first_look.py": Smoke("--only engine-hung"),
     "forecast.py": Smoke("{inputs}/loads --without-arima --origins 1 --days 0.25 --cold 5 --pools 1"),
     "headroom.py": Smoke(
@@ -78,7 +81,7 @@ SMOKE = {
     "public/unpack.py": Smoke(f". --only {CASE}", rf"{CASE}"),
     "quiet_windows.py": Smoke("--fleets 1 --windows 1 --only as-is --kind control-steady --seed 501 --jobs 1"),
     "recordings.py": Smoke("{inputs}/recordings"),
-    "reliability.py": Smoke("--flips 2 --kills 1"),
+    "reliability.py": Smoke("--flips 2 --truncations 2 --kills 1"),
     "rule_cost.py": Smoke(
         "--pods 2 --minutes 0.1 --hasten 60 --dearest 1", r"recorded series +\d", PROMETHEUS,
     ),

@@ -121,6 +121,20 @@ def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(recor
     assert posts.pending(record) == {"file": 1}
 
 
+@pytest.mark.parametrize("back", [1_000.0, 3_600.0, 1e8])
+def test_a_clock_that_is_set_back_holds_nothing_up(record, sick, back):
+    """A diagnosis and a message that wait for their next try, when the clock is found to have run ahead."""
+    entered(record, alert(starts=NOW), now=NOW)
+    begun = looks.begin(record, NOW)
+    looks.fail(record, begun[0], "the server does not answer", NOW, OUTPUTS)
+    assert looks.begin(record, NOW) is None and looks.begin(record, NOW - back) is not None
+    posts.missed(record, posts.due(record, "slack", NOW), "503", NOW, 86_400.0)
+    assert posts.due(record, "slack", NOW) is None
+    again = posts.due(record, "slack", NOW - back)
+    assert not posts.missed(record, again, "503", NOW - back, 86_400.0)
+    assert posts.due(record, "slack", NOW - back) is None and posts.due(record, "slack", NOW - back + 60) is not None
+
+
 def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
     for name in ("a", "b"):
         entered(record, alert(namespace=name))

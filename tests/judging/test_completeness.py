@@ -49,6 +49,66 @@ def test_the_exit_code_of_an_incomplete_answer_is_3(tmp_path):
     assert done.code == 3 and done.out.startswith("UNKNOWN") and "chat-1" in done.out
 
 
+@pytest.mark.parametrize("container", [{}, {"container": "vllm"}])
+def test_a_whole_workload_without_its_metrics_is_missing(tmp_path, container):
+    """The only decode pod, scraped by the job of the prefill pod: no other pod of its workload shows engine metrics."""
+    pods = [Engine(f"chat-{role}-0", labels=container) for role in ("prefill", "decode")]
+    text = recorded(*pods).only(lambda line: "decode" not in line or line.startswith("up{"))
+    answer = answer_to(text, tmp_path)
+    assert (answer.verdict, answer.coverage.pods_without_metrics) == ("unknown", ["chat-decode-0"])
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"job": "redis", "instance": "n1:9121", "namespace": "llm", "pod": "redis-0"},
+        {"job": "vllm", "instance": "n1:9121", "namespace": "llm", "pod": "redis-0", "container": "exporter"},
+    ],
+)
+def test_another_job_or_container_needs_no_engine_metrics(tmp_path, other):
+    made = fleet()
+    made.put("up", "gauge", other, 1)
+    assert answer_to(made.text(), tmp_path).verdict == "healthy"
+
+
+def test_a_job_of_a_whole_cluster_needs_no_engine_metrics(tmp_path):
+    made = fleet()
+    for place, pod in (("llm", "redis-0"), ("web", "shop-0")):
+        made.put("up", "gauge", {"job": "vllm", "instance": f"{pod}:80", "namespace": place, "pod": pod}, 1)
+    assert answer_to(made.text(), tmp_path).verdict == "healthy"
+
+
+@pytest.mark.parametrize("lost", ["vllm:num_requests_waiting{", "vllm:generation_tokens_total{"])
+def test_a_pod_that_shows_a_part_of_the_metrics_of_its_peers_is_not_healthy(tmp_path, lost):
+    text = fleet().only(lambda line: PODS[1] not in line or not line.startswith(lost))
+    answer = answer_to(text, tmp_path)
+    assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", [PODS[1]])
+    assert answer.source.incomplete == ["some engine metrics are missing from chat-1, although scrapes succeed"]
+
+
+def test_a_pod_whose_scrapes_do_not_show_is_compared_with_its_namespace(tmp_path):
+    lost = ("up{", "vllm:num_requests_waiting{")
+    text = fleet().only(lambda line: PODS[1] not in line or not line.startswith(lost))
+    answer = answer_to(text, tmp_path)
+    assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", [PODS[1]])
+
+
+def test_metrics_that_the_source_lists_and_no_pod_shows_are_missing(tmp_path, monkeypatch):
+    text = fleet().only(lambda line: not line.startswith("vllm:num_requests_waiting{"))
+    source = open_source(store=stored(text, tmp_path))
+    assert diagnose(source, since="6m").verdict == "healthy", "dropped by the scrape of every pod"
+    names = source.raw.names
+    monkeypatch.setattr(source.raw, "names", lambda *span: names(*span) | {"vllm:num_requests_waiting"})
+    answer = diagnose(source, since="6m")
+    assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", list(PODS))
+
+
+def test_a_pod_without_work_may_lack_counters(tmp_path):
+    idle = Engine(PODS[1], requests=0.0, running=0.0)
+    text = recorded(Engine(PODS[0]), idle).only(lambda line: PODS[1] not in line or "_total{" not in line)
+    assert answer_to(text, tmp_path).coverage.pods_without_some_metrics == []
+
+
 def test_a_sidecar_of_another_workload_needs_no_engine_metrics(tmp_path):
     made = fleet()
     made.put("up", "gauge", {"job": "exporter", "instance": "n1:9400", "pod": "dcgm-exporter-x7kqz"}, 1)

@@ -154,3 +154,28 @@ def test_the_usual_plan_needs_no_word(fake, tmp_path):
         fake.objects.clear()
         stands(fake, target)
         assert run(tmp_path, office_plan(), target).exception is None, target
+
+
+@pytest.mark.parametrize("target", sorted(TARGETS))
+@pytest.mark.parametrize("other", ["the same plan", "a newer plan"])
+def test_two_applies_at_once_end_as_one(fake, tmp_path, target, other):
+    """The second begins and ends between what the first reads and what it writes; the user's own replicas are kept."""
+    stands(fake, target)
+    kind = TARGETS[target][0]
+    newer = office_plan() if other == "the same plan" else huge(15)
+    (tmp_path / "second").mkdir()
+    results: list[Result] = []
+    fake.faults = [lambda: results.append(run(tmp_path / "second", newer, target))]
+    first = run(tmp_path, office_plan(), target)
+    assert results and results[0].exception is None, results
+    assert first.exception is None or "\n" not in str(first.exception), first.exception
+    assert first.exception is None or isinstance(first.exception, InferdocError)
+    last = run(tmp_path, newer, target)
+    assert last.exception is None, last.exception
+    after_race = {key: value for key, value in fake.of(kind).items() if key != "metadata"}, fake.names("CronJob")
+    marks = fake.of(kind)["metadata"].get("annotations")
+    fake.objects.clear()
+    stands(fake, target)
+    assert run(tmp_path, newer, target).exception is None
+    once = {key: value for key, value in fake.of(kind).items() if key != "metadata"}, fake.names("CronJob")
+    assert after_race == once and marks == fake.of(kind)["metadata"].get("annotations")

@@ -72,6 +72,20 @@ def test_slack_keeps_within_its_limits(firing_note):
     assert all(len(block["text"]["text"]) <= 3000 for block in message["blocks"] if block["type"] == "section")
 
 
+def test_slack_links_only_what_we_link(firing_note):
+    """Addresses, channels and underscores in the words of others stay text."""
+    evil = "_seen_ on https://evil.example, _x and vllm_queue_time"
+    message = slack.payload(
+        replace(firing_note, title=evil, facts=(("cause", evil),), evidence=(evil,), steps=(evil,), commands=("x",))
+    )
+    texts = [block["text"] for block in message["blocks"] if "text" in block]
+    texts += [element for block in message["blocks"] for element in block.get("elements", ())]
+    markup = [text for text in texts if text["type"] == "mrkdwn"]
+    assert len(markup) == 5 and all(text["verbatim"] for text in markup)
+    for text in (message["text"], *(text["text"] for text in markup[:3])):
+        assert "ˍseenˍ" in text and " ˍx" in text and "vllm_queue_time" in text
+
+
 def test_teams_gets_an_adaptive_card(firing_note):
     message = teams.payload(firing_note)
     card = message["attachments"][0]["content"]

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.reliability import HOUR_MS, START_MS, content, fill, flips, intact_content, is_part
+from benchmarks.reliability import (
+    HOUR_MS,
+    START_MS,
+    content,
+    damaged_stores,
+    fill,
+    flipped,
+    intact_content,
+    is_part,
+    truncated,
+)
 from inferdoc.cli.main import run
 from inferdoc.source.open import open_source
 from inferdoc.store import Store, StoreError, compact
@@ -20,16 +30,23 @@ FLIPS = 120
 
 
 def test_one_flipped_byte_is_named_or_harmless(tmp_path):
-    outcomes, _ = flips(tmp_path, FLIPS, 11, content)
+    outcomes, _ = damaged_stores(tmp_path, FLIPS, 11, flipped, content)
     assert outcomes["wrong"] == 0
     assert outcomes["named"] > FLIPS // 4 and outcomes["same"] > FLIPS // 8
 
 
 def test_one_flipped_byte_leaves_the_rest(tmp_path):
-    outcomes, share = flips(tmp_path, FLIPS, 12, intact_content)
+    outcomes, share = damaged_stores(tmp_path, FLIPS, 12, flipped, intact_content)
     assert outcomes["wrong"] == 0
     assert outcomes["left out"] > 4 * outcomes["named"]
     assert 0 < share < 0.25
+
+
+@pytest.mark.parametrize("read", [content, intact_content])
+def test_a_store_that_was_cut_off_is_named(tmp_path, read):
+    outcomes, _ = damaged_stores(tmp_path, FLIPS, 13, truncated, read)
+    assert outcomes["wrong"] == outcomes["same"] == 0
+    assert outcomes["named"] > 0.9 * FLIPS
 
 
 @pytest.fixture(scope="module")

@@ -115,10 +115,12 @@ def test_duplicate_series_and_labels_of_the_target(path):
 
 def test_samples_with_times_of_their_own(path):
     with Store.open(path, "w") as store:
-        page = page_of(layout_of("a", "b", "c"), [1, 2, 3], [NO_TIMESTAMP, 900, 900])
-        assert store.writer.append(POD, 1000, page) and not store.writer.append(POD, 1000, page)
-        (block,) = store.blocks(0, 2000)
-    assert {(name, ts) for name, _, ts in samples_of([block])} == {("a", 1000), ("b", 900), ("c", 900)}
+        now_ms = 1_700_000_000_000
+        own_ms = now_ms - 100
+        page = page_of(layout_of("a", "b", "c"), [1, 2, 3], [NO_TIMESTAMP, own_ms, own_ms])
+        assert store.writer.append(POD, now_ms, page) and not store.writer.append(POD, now_ms, page)
+        (block,) = store.blocks(own_ms, now_ms)
+    assert {(name, ts) for name, _, ts in samples_of([block])} == {("a", now_ms), ("b", own_ms), ("c", own_ms)}
 
 
 def test_a_clock_in_the_future_is_kept_and_told(path):
@@ -205,6 +207,48 @@ def test_samples_stamped_by_a_clock_ahead_are_dropped_and_named(path):
         assert store.newest_ms() == allowed
         (problem,) = store.writer.problems
         assert problem == "vllm-0: 1 samples up to 1.0 days in the future; dropped; check that clock"
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "old_ms"),
+    [
+        (1_700_000_000_000, 1_700_000_000_000 - 86_400_001),
+        (1_700_000_000_000, 0),
+        (1_700_000_000_000, -5_000),
+        (946_684_900_000, 946_684_799_999),
+    ],
+)
+def test_samples_with_old_timestamps_are_dropped_and_named(path, now_ms, old_ms):
+    """A page of which one sample is over a day older than the scrape, or from before 2000, and two are fine."""
+    allowed = max(now_ms - 86_400_000, 946_684_800_000)
+    with Store.open(path, "w") as store:
+        for number in range(3):
+            page = page_of(LAYOUT, [1, 2, 3], [NO_TIMESTAMP, old_ms, allowed + number])
+            assert store.writer.append(POD, now_ms + number, page)
+        assert store.first_ms() == allowed and store.newest_ms() == now_ms + 2
+        (problem,) = store.writer.problems
+        assert "vllm-0: 1 samples up to " in problem and "older than the scrape; dropped; check that clock" in problem
+
+
+def test_one_line_names_old_and_future_samples(path):
+    now_ms = 1_700_000_000_000
+    day_ms = 86_400_000
+    with Store.open(path, "w") as store:
+        page = page_of(LAYOUT, [1, 2, 3], [now_ms + day_ms, now_ms - 2 * day_ms, now_ms - 3 * day_ms])
+        assert not store.writer.append(POD, now_ms, page)
+        assert store.newest_ms() is None
+        (problem,) = store.writer.problems
+    assert problem == (
+        "vllm-0: 1 samples up to 1.0 days in the future and 2 samples up to 3.0 days older than the scrape; "
+        "dropped; check that clock"
+    )
+
+
+def test_a_scrape_without_timestamps_may_be_of_any_time(path):
+    """An import or a host without a clock: only the timestamps of a page are compared with its scrape."""
+    with Store.open(path, "w") as store:
+        assert store.writer.append(POD, 1000, page_of(LAYOUT, [1, 2, 3], [NO_TIMESTAMP, NO_TIMESTAMP, NO_TIMESTAMP]))
+        assert store.newest_ms() == 1000 and not store.writer.problems
 
 
 def test_a_scrape_of_the_future_is_not_the_latest(path):

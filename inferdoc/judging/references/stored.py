@@ -18,6 +18,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
+from inferdoc.replacing import PRIVATE, replaced
 from inferdoc.source.frame import Entity, SignalMatrix
 from inferdoc.source.reads import Grid
 
@@ -110,18 +111,14 @@ def write(path: Path, header: Header, signals: dict[str, SignalMatrix]) -> None:
     packed = {name: _Rows([e.labels for e in m.entities], _bytes(m.values), _counts(m)) for name, m in signals.items()}
     body = zlib.compress(msgspec.msgpack.encode(packed))
     described = msgspec.json.encode(msgspec.structs.replace(header, crc=zlib.crc32(body)))
-    part = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with part.open("wb") as file:
+        with replaced(path, PRIVATE) as file:
             file.write(b"\n".join((FORMAT, described, body)))
             file.flush()
             os.fsync(file.fileno())
-        part.replace(path)
     except OSError as error:
         raise InferdocError(f"{path}: the baseline cannot be written: {error.strerror}") from None
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def read_header(path: Path) -> Header:

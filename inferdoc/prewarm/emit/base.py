@@ -8,6 +8,7 @@ from typing import Any
 import yaml
 
 from inferdoc.errors import InferdocError
+from inferdoc.escaping import one_line
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY
 from inferdoc.times import rfc3339
@@ -164,7 +165,7 @@ def prune_words(pool: str, namespace: str) -> list[str]:
 
 def to_yaml(objects: list[dict[str, Any]], comments: list[str]) -> str:
     """Objects as YAML documents under comment lines; the same input gives the same bytes."""
-    head = "".join(f"# {line}\n" for line in comments)
+    head = "".join(f"# {one_line(line)}\n" for line in comments)
     return head + "---\n".join(yaml.dump(o, Dumper=DUMPER, sort_keys=False, width=1000) for o in objects)
 
 

@@ -7,6 +7,7 @@ import shlex
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+from inferdoc import escaping
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.emit.base import EmitOptions, FloorChange, changes, chosen, cron, fresh, stamp_line
@@ -45,6 +46,8 @@ def crontab(plan: PlanRow, options: EmitOptions) -> str:
     host = options.host_zone or "UTC"
     times = _host_times(pool, host, datetime.fromtimestamp(options.now, UTC))
     line = shlex.join(command_words(pool, options)).replace("%", r"\%")
+    if len(line.splitlines()) > 1:
+        raise InferdocError("a crontab cannot hold a name or path with a line break; use systemd")
     head = [
         f"# {stamp_line(plan)}",
         f"# Times in {host}, the zone of this host (cron has no other); the plan's zone is {pool.row.zone}.",
@@ -85,7 +88,7 @@ def systemd(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     name = f"inferdoc-prewarm-{pool.row.name}"
-    words = " ".join(_quoted(word) for word in command_words(pool, options))
+    words = " ".join(map(escaping.systemd, command_words(pool, options)))
     calendar = [f"OnCalendar={on_calendar(change, pool.row.zone)}" for change in changes(pool)]
     lines = [
         f"# {stamp_line(plan)}",
@@ -110,11 +113,6 @@ def systemd(plan: PlanRow, options: EmitOptions) -> str:
         "WantedBy=timers.target",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _quoted(word: str) -> str:
-    doubled = word.replace("%", "%%").replace("$", "$$")
-    return f'"{doubled}"' if " " in doubled else doubled
 
 
 def on_calendar(change: FloorChange, zone: str) -> str:

@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 
 from inferdoc.config_sections import OutputSection
+from inferdoc.escaping import slack, slack_code, slack_link
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import Outgoing, address
 
 MOST_TEXT, MOST_TITLE = 2_900, 150
 MARKS = {"critical": "🔴", "warning": "🟠", "info": "🔵", "good": "🟢", "unknown": "⚪"}
-_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
-"""All that Slack asks for: https://docs.slack.dev/messaging/formatting-message-text#escaping"""
 
 
 def outgoing(note: Note, section: OutputSection) -> Outgoing:
@@ -27,31 +26,22 @@ def payload(note: Note) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = [
         {"type": "header", "text": {"type": "plain_text", "text": _cut(title, MOST_TITLE), "emoji": True}}
     ]
-    facts = "\n".join(f"*{name}*  {safe(words)}" for name, words in note.facts)
-    evidence = "\n".join(f"• {safe(line)}" for line in note.evidence)
-    steps = "\n".join(f"{number}. {safe(line)}" for number, line in enumerate(note.steps, start=1))
-    commands = "\n".join(f"```{escaped(command)}```" for command in note.commands[:1])
+    facts = "\n".join(f"*{name}*  {slack(words)}" for name, words in note.facts)
+    evidence = "\n".join(f"• {slack(line)}" for line in note.evidence)
+    steps = "\n".join(f"{number}. {slack(line)}" for number, line in enumerate(note.steps, start=1))
+    commands = "\n".join(map(slack_code, note.commands[:1]))
     for words in (facts, evidence and f"*Why*\n{evidence}", steps and f"*Next*\n{steps}", commands):
         if words:
-            blocks.append({"type": "section", "text": {"type": "mrkdwn", "text": _cut(words, MOST_TEXT)}})
-    links = "  ·  ".join(f"<{_href(url)}|{words}>" for words, url in note.links)
+            blocks.append({"type": "section", "text": _mrkdwn(_cut(words, MOST_TEXT))})
+    links = "  ·  ".join(slack_link(words, url) for words, url in note.links)
     below = f"{links}  ·  incident {note.incident}" if links else f"incident {note.incident}"
-    blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": below}]})
-    return {"text": _cut(safe(title), MOST_TEXT), "blocks": blocks}
+    blocks.append({"type": "context", "elements": [_mrkdwn(below)]})
+    return {"text": _cut(slack(title), MOST_TEXT), "blocks": blocks}
 
 
-def escaped(words: str) -> str:
-    """Words that make no mention, link or channel call."""
-    return words.translate(_ESCAPES).replace("```", "ˋˋˋ")
-
-
-def safe(words: str) -> str:
-    """Words of others in running text: no mention, no link, no emphasis."""
-    return words.translate(_ESCAPES).replace("*", "∗").replace("~", "∼").replace("`", "ˋ")
-
-
-def _href(url: str) -> str:
-    return url.translate(_ESCAPES).replace("|", "%7C")
+def _mrkdwn(words: str) -> dict[str, Any]:
+    """verbatim: Slack makes no links of addresses and names of channels."""
+    return {"type": "mrkdwn", "text": words, "verbatim": True}
 
 
 def _cut(words: str, most: int) -> str:
