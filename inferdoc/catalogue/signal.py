@@ -144,13 +144,12 @@ names whom it speaks of."""
 
 
 class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
-    (OpenMetrics negotiation without UTF-8 names); prefixes: that others put before its names (Ray); family: of an
-    engine, the first word of the series that are its own and nobody else's; whole: its page has every series from the
-    start, but for those that need something or come with their first event; called: its own name of a label by the
-    usual one; signals: how signals are read from it, after the readings of signals*.yaml, in order; flags: its own name
-    of a flag by that of vLLM, which advice names; cannot: what people who know vLLM will look for and it does not
-    show."""
+    """One exporter: its metrics by current name. family: of a page of an engine, of a part of one or of a router, the
+    first word of the series that are its own and nobody else's; prefixes_before: first words of earlier releases;
+    whole: its page has every series from the start, but for those that need something or come with their first event;
+    called: its own name of a label by the usual one; signals: how signals are read from it, after the readings of
+    signals*.yaml, in order; flags: its own name of a flag by that of vLLM, which advice names; cannot: what people who
+    know vLLM will look for and it does not show."""
 
     exporter: str
     title: str
@@ -158,8 +157,6 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     metrics: dict[str, Metric]
     page: Page = "beside"
     family: str | None = None
-    colon_as_underscore: bool = False
-    prefixes: tuple[str, ...] = ()
     whole: bool = False
     prefixes_before: tuple[str, ...] = ()
     called: dict[str, str] = {}
@@ -169,11 +166,6 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     log_lines: dict[str, LogLine] = {}
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
-
-    def spelled(self, name: str) -> tuple[str, ...]:
-        """Every spelling of a name, the usual one first."""
-        names = (name, name.replace(":", "_")) if self.colon_as_underscore else (name,)
-        return tuple(dict.fromkeys([*names, *(prefix + each for prefix in self.prefixes for each in names)]))
 
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
