@@ -147,9 +147,10 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One exporter: its metrics by current name. family: of a page of an engine, of a part of one or of a router, the
     first word of the series that are its own and nobody else's; prefixes_before: first words of earlier releases;
     whole: its page has every series from the start, but for those that need something or come with their first event;
-    called: its own name of a label by the usual one; signals: how signals are read from it, after the readings of
-    signals*.yaml, in order; flags: its own name of a flag by that of vLLM, which advice names; cannot: what people who
-    know vLLM will look for and it does not show."""
+    hands_on: engines of which its page shows the metrics, as far as the engine in it gives them; called: its own name
+    of a label by the usual one; signals: how signals are read from it, after the readings of signals*.yaml, in order;
+    flags: its own name of a flag by that of vLLM, which advice names; cannot: what people who know vLLM will look for
+    and it does not show."""
 
     exporter: str
     title: str
@@ -159,6 +160,7 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     family: str | None = None
     whole: bool = False
     prefixes_before: tuple[str, ...] = ()
+    hands_on: tuple[str, ...] = ()
     called: dict[str, str] = {}
     signals: dict[str, tuple[Reading, ...]] = {}
     flags: dict[str, str] = {}
