@@ -176,7 +176,9 @@ class NameReader:
         for name in names:
             if name.count(RULE) > 1 or name.endswith("_created") or name in self._declared or self.of(name) is not None:
                 continue
-            family = _family(name)
+            family = base_name(name)
+            if family in self._declared or self._is_unneeded(family):
+                continue
             word, declared = self._word(family)
             match = self._engine.fullmatch(family[len(word) :] if declared else family)
             if match is not None and word != declared:
@@ -190,10 +192,13 @@ class NameReader:
 
     def _told(self, word: str, declared: str | None, families: Collection[str], hidden: bool) -> NotUnderstood:
         example = min(families)
-        known = {key: _family(name) for key, name in self._by_key.items() if key.startswith(f"{declared or MAIN}_")}
+        known = {key: base_name(name) for key, name in self._by_key.items() if key.startswith(f"{declared or MAIN}_")}
         asked = f"{declared or MAIN}_{example[len(word) :].translate(self._join).lstrip('_')}"
         near = difflib.get_close_matches(asked, known, 1, 0.5)
         return NotUnderstood(word, len(families), example, known[near[0]] if near else None, hidden)
+
+    def _is_unneeded(self, family: str) -> bool:
+        return any(exporter.why_unneeded(family) is not None for exporter in self._exporters.values())
 
     @cached_property
     def _engine(self) -> re.Pattern[str]:
@@ -220,7 +225,7 @@ class NameReader:
         return "", None
 
 
-def _family(name: str) -> str:
+def base_name(name: str) -> str:
     """The name without the ending of a part of a histogram."""
     return next((name.removesuffix(part) for part in HISTOGRAM_PARTS if name.endswith(part)), name)
 
@@ -231,7 +236,7 @@ def by_form(found: Iterable[NameMatch], exporters: Mapping[str, Exporter]) -> di
     for each in found:
         exporter = exporters[each.exporter]
         written = f"{each.prefix}{_first_word(each.name[len(each.prefix) :], exporter)}"
-        families.setdefault((exporter.title, written, each.form), set()).add(_family(each.series))
+        families.setdefault((exporter.title, written, each.form), set()).add(base_name(each.series))
     return {key: len(names) for key, names in families.items()}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -57,6 +58,13 @@ class Metric(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     note: str | None = None
     source: str | None = None
     born_at_first_event: bool = False
+
+
+class Unneeded(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Families that nothing reads. names: a regular expression for whole names; because: why not."""
+
+    names: str
+    because: str
 
 
 class LogLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -150,7 +158,7 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     hands_on: engines of which its page shows the metrics, as far as the engine in it gives them; called: its own name
     of a label by the usual one; signals: how signals are read from it, after the readings of signals*.yaml, in order;
     flags: its own name of a flag by that of vLLM, which advice names; cannot: what people who know vLLM will look for
-    and it does not show."""
+    and it does not show; unneeded: families that nothing reads, with the reason."""
 
     exporter: str
     title: str
@@ -165,9 +173,14 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     signals: dict[str, tuple[Reading, ...]] = {}
     flags: dict[str, str] = {}
     cannot: tuple[str, ...] = ()
+    unneeded: tuple[Unneeded, ...] = ()
     log_lines: dict[str, LogLine] = {}
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
+
+    def why_unneeded(self, family: str) -> str | None:
+        """Why nothing reads a family; None for one that nobody called unneeded."""
+        return next((each.because for each in self.unneeded if re.fullmatch(each.names, family)), None)
 
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -218,6 +218,11 @@ def check_exporter(exporter: Exporter) -> list[Problem]:
     claimed: dict[str, str] = {}
     if exporter.page == "engine" and not exporter.family:
         problems.append(Problem(("family",), "an engine needs the first word of its series"))
+    for index, unneeded in enumerate(exporter.unneeded):
+        try:
+            re.compile(unneeded.names)
+        except re.error as error:
+            problems.append(Problem(("unneeded", index, "names"), f"not a regular expression: {error}"))
     for name, metric in exporter.metrics.items():
         for index, old in enumerate(metric.formerly):
             at: Steps = ("metrics", name, "formerly", index)
