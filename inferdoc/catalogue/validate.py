@@ -69,11 +69,12 @@ def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
 def check_signals(signals: Mapping[str, Signal], exporters: Mapping[str, Exporter]) -> dict[str, list[Problem]]:
     """Problems by signal id: readings of exactly one kind, names that an exporter declares, formulas that parse."""
     known = spellings(exporters)
+    added = {name for exporter in exporters.values() for name in exporter.signals}
     problems = {}
     for name, signal in signals.items():
-        found = (
-            [] if signal.readings else [Problem(("signals", name, "readings"), "a signal needs at least one reading")]
-        )
+        found = []
+        if not signal.readings and name not in added:
+            found.append(Problem(("signals", name, "readings"), "a signal needs at least one reading"))
         for index, reading in enumerate(signal.readings):
             found += _check_reading(reading, ("signals", name, "readings", index), signals, known)
         if _reaches(name, name, signals, set()):
