@@ -33,6 +33,7 @@ FOR_WHOM = (
     "recipes",
     "troubleshooting",
     "versions",
+    "coverage",
     "labels",
 )
 SCHEMA = ROOT / "docs" / "diagnosis.schema.json"

@@ -18,8 +18,7 @@ class Aliases:
         self._called: dict[str, dict[str, str]] = {}
         for exporter in exporters:
             for name, metric in exporter.metrics.items():
-                names = [exporter.spelled(each) for each in (name, *(former.name for former in metric.formerly))]
-                unique = tuple(dict.fromkeys(each for way in zip(*names, strict=False) for each in way))
+                unique = tuple(dict.fromkeys((name, *(former.name for former in metric.formerly))))
                 if metric.type in ("histogram", "summary"):
                     for part in HISTOGRAM_PARTS:
                         self._names[name + part] = tuple(n + part for n in unique)
@@ -38,7 +37,7 @@ class Aliases:
 
     @property
     def former(self) -> Mapping[str, tuple[str, ...]]:
-        """Former names by series. The spelling with `_` for `:`, of Ray, is that of another fleet."""
+        """Former names by series."""
         return self._former
 
     @property

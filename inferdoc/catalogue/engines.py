@@ -26,12 +26,8 @@ def declared_series(exporters: Iterable[Exporter]) -> dict[str, tuple[Exporter, 
 def engines_there(exporters: Iterable[Exporter], names: Collection[str]) -> list[Exporter]:
     """The engines of which a series is there. names: of the series of a source."""
     families = {name.replace(":", "_") for name in names}
-    engines = (
-        (exporter, tuple(f"{prefix}{exporter.family}_" for prefix in ("", *exporter.prefixes)))
-        for exporter in exporters
-        if exporter.page == "engine"
-    )
-    return [engine for engine, starts in engines if any(name.startswith(starts) for name in families)]
+    engines = (exporter for exporter in exporters if exporter.page == "engine" and exporter.family)
+    return [engine for engine in engines if any(name.startswith(f"{engine.family}_") for name in families)]
 
 
 def engines_of(reading: Reading, series: Mapping[str, tuple[Exporter, Metric]]) -> set[str]:

@@ -22,6 +22,7 @@ from inferdoc.catalogue.family import Family, FamilyEntry, FamilyFile, family_of
 from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.identity import IDENTITY
 from inferdoc.catalogue.known_model import KnownModel, KnownModels
+from inferdoc.catalogue.names import NAMES
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.recipe_file import RecipeFile, resolved
@@ -51,7 +52,7 @@ HEALTH = "health.yaml"
 FLAGS = "vllm-flags.yaml"
 EFFICIENCY = "efficiency.yaml"
 MODELS = "models.yaml"
-BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY, CLUSTER)
+BESIDE = (TIERS, CHANGES, FLAGS, HEALTH, EFFICIENCY, MODELS, IDENTITY, NAMES, CLUSTER)
 """What in `collectors/` is about no exporter."""
 OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"

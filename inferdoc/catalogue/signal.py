@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import msgspec
@@ -60,6 +61,13 @@ class Metric(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     note: str | None = None
     source: str | None = None
     born_at_first_event: bool = False
+
+
+class Unneeded(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Families that nothing reads. names: a regular expression for whole names; because: why not."""
+
+    names: str
+    because: str
 
 
 class LogLine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -147,13 +155,13 @@ names whom it speaks of."""
 
 
 class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """One exporter: its metrics by current name. colon_as_underscore: the same names with `_` for `:` exist too
-    (OpenMetrics negotiation without UTF-8 names); prefixes: that others put before its names (Ray); family: of an
-    engine, the first word of the series that are its own and nobody else's; whole: its page has every series from the
-    start, but for those that need something or come with their first event; called: its own name of a label by the
-    usual one; signals: how signals are read from it, after the readings of signals*.yaml, in order; flags: its own name
-    of a flag by that of vLLM, which advice names; cannot: what people who know vLLM will look for and it does not
-    show."""
+    """One exporter: its metrics by current name. family: of a page of an engine, of a part of one or of a router, the
+    first word of the series that are its own and nobody else's; prefixes_before: first words of earlier releases;
+    whole: its page has every series from the start, but for those that need something or come with their first event;
+    hands_on: engines of which its page shows the metrics, as far as the engine in it gives them; called: its own name
+    of a label by the usual one; signals: how signals are read from it, after the readings of signals*.yaml, in order;
+    flags: its own name of a flag by that of vLLM, which advice names; cannot: what people who know vLLM will look for
+    and it does not show; unneeded: families that nothing reads, with the reason."""
 
     exporter: str
     title: str
@@ -161,22 +169,21 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     metrics: dict[str, Metric]
     page: Page = "beside"
     family: str | None = None
-    colon_as_underscore: bool = False
-    prefixes: tuple[str, ...] = ()
     whole: bool = False
     prefixes_before: tuple[str, ...] = ()
+    hands_on: tuple[str, ...] = ()
     called: dict[str, str] = {}
     signals: dict[str, tuple[Reading, ...]] = {}
     flags: dict[str, str] = {}
     cannot: tuple[str, ...] = ()
+    unneeded: tuple[Unneeded, ...] = ()
     log_lines: dict[str, LogLine] = {}
     notes: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
 
-    def spelled(self, name: str) -> tuple[str, ...]:
-        """Every spelling of a name, the usual one first."""
-        names = (name, name.replace(":", "_")) if self.colon_as_underscore else (name,)
-        return tuple(dict.fromkeys([*names, *(prefix + each for prefix in self.prefixes for each in names)]))
+    def why_unneeded(self, family: str) -> str | None:
+        """Why nothing reads a family; None for one that nobody called unneeded."""
+        return next((each.because for each in self.unneeded if re.fullmatch(each.names, family)), None)
 
 
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

@@ -51,8 +51,7 @@ class Spelling:
 
 
 def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
-    """Every name an exporter's metrics have or had, with `_` for `:` where that occurs. The current name of a metric
-    wins over a former name of another."""
+    """Every name an exporter's metrics have or had. The current name of a metric wins over a former name of another."""
     known: dict[str, Spelling] = {}
     for former in (False, True):
         for exporter in exporters.values():
@@ -60,8 +59,7 @@ def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
                 names = [old.name for old in metric.formerly] if former else [current]
                 spelling = Spelling(exporter.exporter, current, metric)
                 for name in names:
-                    for spelled in exporter.spelled(name):
-                        known.setdefault(spelled, spelling)
+                    known.setdefault(name, spelling)
     return known
 
 
@@ -71,11 +69,12 @@ def spellings(exporters: Mapping[str, Exporter]) -> dict[str, Spelling]:
 def check_signals(signals: Mapping[str, Signal], exporters: Mapping[str, Exporter]) -> dict[str, list[Problem]]:
     """Problems by signal id: readings of exactly one kind, names that an exporter declares, formulas that parse."""
     known = spellings(exporters)
+    added = {name for exporter in exporters.values() for name in exporter.signals}
     problems = {}
     for name, signal in signals.items():
-        found = (
-            [] if signal.readings else [Problem(("signals", name, "readings"), "a signal needs at least one reading")]
-        )
+        found = []
+        if not signal.readings and name not in added:
+            found.append(Problem(("signals", name, "readings"), "a signal needs at least one reading"))
         for index, reading in enumerate(signal.readings):
             found += _check_reading(reading, ("signals", name, "readings", index), signals, known)
         if _reaches(name, name, signals, set()):
@@ -218,8 +217,13 @@ def check_exporter(exporter: Exporter) -> list[Problem]:
     """Former names that are current or claimed twice (a split is no rename), log patterns that do not compile."""
     problems = []
     claimed: dict[str, str] = {}
-    if (exporter.page == "engine") != bool(exporter.family):
-        problems.append(Problem(("family",), "an engine names the first word of its series, and nothing else does"))
+    if exporter.page == "engine" and not exporter.family:
+        problems.append(Problem(("family",), "an engine needs the first word of its series"))
+    for index, unneeded in enumerate(exporter.unneeded):
+        try:
+            re.compile(unneeded.names)
+        except re.error as error:
+            problems.append(Problem(("unneeded", index, "names"), f"not a regular expression: {error}"))
     for name, metric in exporter.metrics.items():
         for index, old in enumerate(metric.formerly):
             at: Steps = ("metrics", name, "formerly", index)

@@ -14,6 +14,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.boards import build_boards
 from inferdoc.generate.boards_page import update_boards
+from inferdoc.generate.coverage_page import update_coverage
 from inferdoc.generate.family_pages import update_family_pages
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.mutation_report import main as mutate
@@ -22,14 +23,15 @@ from inferdoc.generate.versions_page import update_versions
 
 
 def generate(root: Path, *, check: bool = False) -> list[str]:
-    """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the table of docs/versions.md
-    and the schemas of diagnostics/ up to date under a root; what differed."""
+    """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables of
+    docs/coverage.md and docs/versions.md and the schemas of diagnostics/ up to date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
     changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)
     changed += update_family_pages(root / "runbooks", check, catalogue)
     changed += update_boards(root / "docs" / "boards.md", catalogue, check)
+    changed += update_coverage(root / "docs" / "coverage.md", root / "fixtures" / "pages", catalogue, check)
     changed += update_versions(root / "docs" / "versions.md", catalogue, check)
     return changed + update_schemas(root / "diagnostics", catalogue, check=check)
 

@@ -151,6 +151,9 @@ def _bound(
     if capacity is None:
         return "no load beside a latency was seen in the last week"
     loads = {each.unit: load_of(gathered, pool, each.unit, since) for each in capacity.served}
+    if not any(loads.values()):
+        signals = sorted({name for unit in loads for choice in SIGNALS[unit] for name in choice})
+        return f"no metric shows its load ({', '.join(signals)}): `inferdoc doctor` says what is missing"
     if not any(load is not None and load.peak > 0 for load in loads.values()):
         return "it had no load in the stretch asked for"
     ranked = []

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from inferdoc.catalogue.load import Catalogue, load_catalogue
-from inferdoc.catalogue.validate import spellings
+from inferdoc.catalogue.recognise_names import NameReader
 from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
 from inferdoc.errors import InferdocError
@@ -131,19 +131,14 @@ def _samples(source: Identified, catalogue: Catalogue, begin_ms: int, end_ms: in
     out = io.BytesIO()
     raw = source.raw
     if isinstance(raw, PrometheusSource):
-        known = _known(catalogue)
-        names = [name for name in sorted(raw.names(begin_ms, end_ms)) if name in known]
+        stored = raw.names(begin_ms, end_ms)
+        known = NameReader(catalogue).known(stored) | {"up"}
+        names = sorted(stored & known)
         _write(out, raw.samples(names, begin_ms, end_ms))
     else:
         with Store.open(source.location) as store:
             export(store, begin_ms, end_ms, out)
     return out.getvalue()
-
-
-def _known(catalogue: Catalogue) -> set[str]:
-    """Every series name that a declared metric may have, under any of its spellings."""
-    ends = ("", "_bucket", "_sum", "_count", "_total")
-    return {"up", *(f"{name}{end}" for name in spellings(catalogue.exporters) for end in ends)}
 
 
 def _write(out: io.BytesIO, answers: Iterable[tuple[str, AnswerSeries]]) -> None:

@@ -15,11 +15,11 @@ from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.fleet.lineage import Key
 from inferdoc.fleet.workloads import workload
-from inferdoc.judging.model import Diagnosis, seconds
+from inferdoc.judging.model import Diagnosis, UnreadNames, seconds
 from inferdoc.judging.view import View
 from inferdoc.source.base import Incomplete, Scrapes
 from inferdoc.source.frame import Entity
-from inferdoc.words import lasting, some
+from inferdoc.words import how_many, lasting, some
 
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
@@ -137,6 +137,15 @@ def partly_silent_pods(names: Sequence[str]) -> str:
     return f"some engine metrics are missing from {some(names, NAMED)}, although scrapes succeed"
 
 
+def unread_engine(names: UnreadNames) -> str:
+    """What is reported of an engine whose names nobody declared."""
+    near = f" (nearest known: {names.nearest})" if names.nearest else ""
+    return (
+        f"{how_many(names.families, 'metric')} of an engine are not read, such as {names.example}{near}; declare the "
+        "names in collectors/"
+    )
+
+
 def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration) -> None:
     """Put what was not read into the document; nothing is healthy or proven where something is missing."""
     missing = [str(line) for line in warnings if isinstance(line, Incomplete)]
@@ -144,6 +153,7 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
         missing.append(silent_pods(answer.coverage.pods_without_metrics))
     if answer.coverage.pods_without_some_metrics:
         missing.append(partly_silent_pods(answer.coverage.pods_without_some_metrics))
+    missing += [unread_engine(names) for names in answer.coverage.not_understood if names.hidden]
     window = answer.window
     if window.newest is not None:
         age = seconds(window.until) - seconds(window.newest)

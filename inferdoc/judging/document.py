@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+
+from msgspec.structs import replace
 
 from inferdoc.judging import phases
 from inferdoc.judging.answer import baseline_of, coverage_of, newest_sample, summarise, verdict_of
@@ -15,12 +17,24 @@ from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.judging.focus import ASPECTS, Focus
 from inferdoc.judging.judge import can_judge, short_of_steps
 from inferdoc.judging.judged import Judged
-from inferdoc.judging.model import Change, Diagnosis, Elsewhere, FocusInfo, NotJudged, SourceInfo, Timing, Window, stamp
+from inferdoc.judging.model import (
+    Change,
+    Diagnosis,
+    Elsewhere,
+    FocusInfo,
+    NotJudged,
+    SourceInfo,
+    Timing,
+    UnreadNames,
+    Window,
+    stamp,
+)
 from inferdoc.judging.places import Places, read_places
 from inferdoc.judging.session import Session, needed_signals
 from inferdoc.judging.settings import CACHE_SETTINGS, newest_settings
 from inferdoc.judging.unjudged import explain_unknown, not_judged, nothing_to_judge
 from inferdoc.judging.view import View
+from inferdoc.source.base import Source
 from inferdoc.source.identified import Identified
 from inferdoc.version import __version__
 
@@ -79,7 +93,10 @@ def document(judged: Judged) -> DiagnosisWithSeries:
         findings=findings,
         not_judged=_not_judged(judged),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events if _is_about(e, focus)],
-        coverage=coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
+        coverage=replace(
+            coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
+            not_understood=unread_names(session.source, session.names),
+        ),
         timing=Timing(0.0, 0.0, 0, 0),
         focus=None if focus.members is None else _described(focus, len(view.fleet.members), others),
         rising=too_new,
@@ -114,6 +131,12 @@ def _maker(judged: Judged, events: Sequence[Event]) -> FindingMaker:
 def _not_judged(judged: Judged) -> list[NotJudged]:
     visibility = judged.session.visibility
     return not_judged(judged.judgement, visibility) if judged.context.view.units else nothing_to_judge(visibility)
+
+
+def unread_names(source: Source, names: Collection[str]) -> list[UnreadNames]:
+    """The names of series that look like those of an engine or a router, and that no declaration explains."""
+    told = source.not_understood(names) if isinstance(source, Identified) else []
+    return [UnreadNames(one.word, one.families, one.example, one.nearest, one.hidden) for one in told]
 
 
 def _too_old(session: Session) -> str | None:

@@ -296,10 +296,23 @@ class Scanned(msgspec.Struct):
     by: Literal["samples", "records"] = "samples"
 
 
+class UnreadNames(msgspec.Struct):
+    """Families of series that look like those of an engine or a router and are not read. word: the first word of their
+    names; families: how many; example: one of them; nearest: the declared family most like it; hidden: whether an
+    engine is behind them of which nothing is read."""
+
+    word: str
+    families: int
+    example: str
+    nearest: str | None = None
+    hidden: bool = False
+
+
 class Coverage(msgspec.Struct):
     """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were;
     pods_without_metrics: pods that answer scrapes and show no metric of an engine; pods_without_some_metrics: those
-    that lack one which pods of the same job show, or which the source lists."""
+    that lack one which pods of the same job show, or which the source lists; not_understood: names of series that no
+    declaration explains."""
 
     pods: int
     targets: int
@@ -309,6 +322,7 @@ class Coverage(msgspec.Struct):
     scanned: Scanned | None = None
     pods_without_metrics: list[str] = []
     pods_without_some_metrics: list[str] = []
+    not_understood: list[UnreadNames] = []
 
     @property
     def depth(self) -> str:

@@ -77,6 +77,13 @@ class Visibility:
             if any(alias in self.names for alias in spelled.of(name))
         }
 
+    @cached_property
+    def _hosts(self) -> dict[str, str]:
+        """Engines whose metrics are on the page of another program, and its title."""
+        shown = {name for name, _ in self._scraped}
+        exporters = self.catalogue.exporters
+        return {one: exporters[name].title for name in sorted(shown) for one in exporters[name].hands_on}
+
     def absence(self, signal: str) -> Absence:
         """Why a signal has no value. Raises KeyError for a signal that no catalogue declares."""
         declared = self.catalogue.signals[signal]
@@ -132,6 +139,9 @@ class Visibility:
             has_page = exporter.endpoint.startswith("/")
             asked = enable if enable and (enable.startswith("scrape ") or not has_page) else None
             return Absence("blind", asked or f"scrape the {exporter.title}: {exporter.endpoint}")
+        host = self._hosts.get(exporter.exporter)
+        if host is not None and not metric.needs:
+            return Absence("blind", f"the {host} shows a part of the metrics of {exporter.title}; check its engine")
         older = self._engines_older_than if exporter.exporter == MAIN else None
         if metric.since and older is not None and version(metric.since) >= version(older):
             release = metric.since.removesuffix(".0")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recognise_names import by_form
 from inferdoc.config import Config
 from inferdoc.extras import DISTRIBUTION
 from inferdoc.fleet.members import Fleet, assignments_of, resolve
@@ -22,7 +23,7 @@ from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity
 from inferdoc.source.identified import Identified
 from inferdoc.times import Moment
-from inferdoc.words import figure, lasting
+from inferdoc.words import figure, how_many, lasting
 
 LOOK_BACK = "15m"
 STALE_SECONDS = 300.0
@@ -58,6 +59,8 @@ def examine(
         found = label_lines(source.findings, source.replica, bool(scrapes))
         lines += [part for line in found for part in wrap(line, "labels      ")]
     names = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
+    if isinstance(source, Identified):
+        lines += _names(source, catalogue, names)
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
     visibility = Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
     lines += _cannot(visibility)
@@ -96,6 +99,22 @@ def _fleet(fleet: Fleet) -> list[str]:
         place = f", {member.pool.place}" if member.pool.place else ""
         lines.append(f"{head:<11} {member.shown}: model {member.pool.model or '?'}, {role}, {tier}{place}")
     return lines
+
+
+def _names(source: Identified, catalogue: Catalogue, names: Collection[str]) -> Iterator[str]:
+    """Under which names series are read, and which names are not understood."""
+    found = [each for name, each in source.renamed.found.items() if name in names]
+    for (title, prefix, form), families in sorted(by_form(found, catalogue.exporters).items()):
+        what = f"{how_many(families, 'metric')} read as {title} under the prefix {prefix}"
+        yield from wrap(f"{what} ({form})" if form else what, "names       ")
+    for unread in source.not_understood(names):
+        near = f"; nearest known: {unread.nearest}" if unread.nearest else ""
+        hidden = "an engine is not read: " if unread.hidden else ""
+        yield from wrap(
+            f"{hidden}{how_many(unread.families, 'metric')} under {unread.word or unread.example} not understood, such "
+            f"as {unread.example}{near}",
+            "names       ",
+        )
 
 
 def _cannot(visibility: Visibility) -> Iterator[str]:

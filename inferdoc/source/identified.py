@@ -11,12 +11,15 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from operator import itemgetter
 from typing import Any
 
 import numpy as np
 
 from inferdoc.catalogue.identity import IdentityLabels
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
@@ -29,6 +32,7 @@ from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.renamed import Renamed, in_declared_unit, scaled
 from inferdoc.source.rule_records import RuleRecords
 
 LONGEST_MS = 3_600_000
@@ -84,6 +88,8 @@ class Identified(Readable):
         self.findings = Findings()
         self._fleet = FleetPlaces()
         self._is_apart = False
+        self._since_ms: int | None = None
+        self._expected: set[str] = set()
         self.stored: frozenset[str] = frozenset()
         """Labels that series of engines have as they are stored, by what was last looked at."""
 
@@ -99,14 +105,20 @@ class Identified(Readable):
         """Close what is behind it."""
         self.raw.close()  # type: ignore[attr-defined]
 
+    @cached_property
+    def renamed(self) -> Renamed:
+        """The names that the source has for declared series."""
+        return Renamed(NameReader(load_catalogue(self.catalogue)))
+
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be asked for, and from when on."""
-        self.raw.expect({*names, *self._labels.series}, since_ms)
+        self._expected, self._since_ms = {*names, *self._labels.series}, since_ms
+        self.raw.expect(self.renamed.stored(self._expected), since_ms)
 
     def read_along(self, names: Collection[str]) -> None:
         """Series that a later call will ask for as well."""
         if isinstance(self.raw, Readable):
-            self.raw.read_along(names)
+            self.raw.read_along(self.renamed.stored(names))
 
     def scrape_errors(self) -> dict[str, str]:
         """Why the newest scrape of a target failed, by instance."""
@@ -137,7 +149,7 @@ class Identified(Readable):
         if not isinstance(self.raw, KeepsSeries):
             return False
         clusters, pods = {cluster for cluster, _, _ in keys}, {pod for _, _, pod in keys}
-        there = self.raw.names(*span).intersection(names)
+        there = self.raw.names(*span).intersection(self.renamed.stored(names))
         matchers = matchers_of(self.raw, self._labels, there, pods, clusters, span)
         self.raw.keep_only(matchers)
         return any(word_of(name) in matchers for name in self._engine_names)
@@ -153,7 +165,7 @@ class Identified(Readable):
 
     @property
     def _engine_names(self) -> set[str]:
-        return {name for group in self._labels.engines for name in group}
+        return self.renamed.stored(name for group in self._labels.engines for name in group)
 
     def _key(self, target: Mapping[str, str]) -> Key:
         return key_of(self.who(target))
@@ -187,24 +199,31 @@ class Identified(Readable):
         return self.raw.label_names(start_ms, end_ms)
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names that have a sample in the stretch."""
-        return self.raw.names(start_ms, end_ms)
+        """Series names that have a sample in the stretch, and the declared ones that some of them stand for."""
+        names = self.raw.names(start_ms, end_ms)
+        return names | self.renamed.learn(names)
+
+    def not_understood(self, names: Collection[str]) -> list[NotUnderstood]:
+        """What looks like a page of the fleet among some names, and is not read."""
+        return self.renamed.reader.not_understood(names)
 
     # ---- learning -------------------------------------------------------------------------------------------------
 
     def identify(self, start_ms: int, end_ms: int) -> None:
         """Find out which labels tell what, from the label sets of a stretch. Raises SourceError."""
+        if self.renamed.learn(self.raw.names(start_ms, end_ms)):
+            self.raw.expect(self.renamed.stored(self._expected), self._since_ms)
         start_ms = max(start_ms, end_ms - LONGEST_MS)
         if self._span is not None and self._span[0] <= start_ms and end_ms <= self._span[1]:
             return
         self._span = (start_ms, end_ms)
-        names = self.raw.names(start_ms, end_ms)
+        names = self.names(start_ms, end_ms)
         present = self.raw.label_names(start_ms, end_ms)
         look, rare = (_grid(start_ms, end_ms, looks) for looks in (LOOKS, FEW_LOOKS))
 
         def first(groups: Iterable[tuple[str, ...]]) -> list[InfoSeries]:
             found = next((own for group in groups if (own := [n for n in group if n in names])), [])
-            return [one for name in found for one in self.raw.info(name, look)]
+            return [one for name in found for one in self._stored_info(name, look)]
 
         about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
@@ -222,7 +241,7 @@ class Identified(Readable):
             count = max(1, min(LOOKS, (end_ms - start_ms) // interval + 1))
             fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(FRESH * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
-            read = [[one for n in group if n in names for one in self.raw.info(n, fine)] for group in groups]
+            read = [[one for n in group if n in names for one in self._stored_info(n, fine)] for group in groups]
             return [[InfoSeries(self._told(one.labels), one.values) for one in group] for group in read]
 
         processes = tell_processes(naming, engines, gpus, totals, is_counter, targets)
@@ -286,13 +305,31 @@ class Identified(Readable):
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric."""
         groups: dict[tuple[tuple[str, str], ...], list[InfoSeries]] = {}
-        for one in self.raw.info(name, grid, match):
+        for one in self._stored_info(name, grid, match):
             labels = self._usual(one.labels)
             groups.setdefault(tuple(sorted(labels.items())), []).append(InfoSeries(labels, one.values))
         return [InfoSeries(dict(key), _filled([one.values for one in group])) for key, group in sorted(groups.items())]
 
+    def _stored_info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
+        """Every series of an info metric under all its names, with the labels that are stored."""
+        return [one for each in sorted(self.renamed.stored([name])) for one in self.raw.info(each, grid, match)]
+
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
         """All reads on the grid."""
+        if not self.renamed:
+            return self._evaluate(reads, grid, match)
+        ways = {read: self.renamed.reads(read) for read in reads}
+        found = self._evaluate(list(dict.fromkeys(one for way in ways.values() for one in way)), grid, match)
+        return {
+            read: _joined(
+                [in_declared_unit(one, found[one], factor) for one, factor in way.items()],
+                -(-grid.window_ms(read) // grid.step_ms),
+            )
+            for read, way in ways.items()
+        }
+
+    def _evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...]) -> dict[Read, ReadResult]:
+        """The same of series under the names that the source has."""
         plans = {read: self._plan(read.by) for read in reads}
         asked = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
         results = self.raw.evaluate(list(asked.values()), grid, match)
@@ -309,7 +346,11 @@ class Identified(Readable):
         """Quantiles on the grid: of raw samples page by page where histograms stand whole on a page."""
         told: dict[QuantileAsked, Quantiles | None] = {}
         if isinstance(self.raw, Readable):
-            told = self._of_pages(self.raw, asked, grid, match)
+            ways = {each: self.renamed.reads(each.read) for each in asked}
+            alone = {each: next(iter(way.items())) for each, way in ways.items() if len(way) == 1}
+            stored = {each: QuantileAsked(read, each.q) for each, (read, _) in alone.items()}
+            found = self._of_pages(self.raw, list(stored.values()), grid, match)
+            told = {each: scaled(found[one], alone[each][1]) for each, one in stored.items() if one in found}
         rest = [each for each in asked if each not in told]
         return told | (super().quantiles(rest, grid, match) if rest else {})
 
@@ -410,6 +451,19 @@ class _Plan:
             return ReadResult(self.asked, keys, values)
         stacked = [_filled([result.values[row] for row in rows[key]], window) for key in keys]
         return ReadResult(self.asked, keys, np.vstack(stacked))
+
+
+def _joined(results: Sequence[ReadResult], window: int) -> ReadResult:
+    """The rows of the same read under several names; of rows with one key the first that has a value, step by step."""
+    if len(results) == 1:
+        return results[0]
+    rows: dict[tuple[str, ...], list[np.ndarray]] = {}
+    for result in results:
+        for key, values in zip(result.keys, result.values, strict=True):
+            rows.setdefault(key, []).append(values)
+    keys = sorted(rows)
+    values = np.vstack([_filled(rows[key], window) for key in keys]) if keys else results[0].values
+    return ReadResult(results[0].by, keys, values)
 
 
 def _as_stored(key: tuple[str, ...]) -> tuple[str, ...]:

@@ -66,8 +66,9 @@ def open_source(
     if seconds <= 0 or parallel < 1:
         raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
     from inferdoc.catalogue.identity import load_identity
+    from inferdoc.catalogue.names import load_name_forms
 
-    identity = load_identity(overlays)
+    identity, forms = load_identity(overlays), load_name_forms(overlays)
     source: ParallelStore | PrometheusSource
     if store is not None:
         from inferdoc.source.executors import executor_of
@@ -90,8 +91,9 @@ def open_source(
             key_file=_path(key_file),
             insecure=insecure,
         )
+        markers = [form for name in identity.markers for form in forms.spelled(name)]
         source = PrometheusSource(
-            access, timeout=seconds, parallel=parallel, request_timeout=min(30.0, seconds), markers=identity.markers
+            access, timeout=seconds, parallel=parallel, request_timeout=min(30.0, seconds), markers=markers
         )
     from inferdoc.source.identified import Identified
 

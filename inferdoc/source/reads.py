@@ -13,6 +13,7 @@ from typing import Literal
 import numpy as np
 
 from inferdoc import escaping
+from inferdoc.catalogue.names import LEGACY
 
 Function = Literal["rate", "increase", "last", "max", "mean", "change"]
 Aggregation = Literal["sum", "max", "min"]
@@ -94,9 +95,11 @@ def duration(milliseconds: int) -> str:
 
 
 def selector(name: str, match: tuple[Matcher, ...]) -> str:
-    """`name{a="b"}`, with label values quoted as PromQL wants them."""
-    inside = ",".join(f"{label}{op}{escaping.promql(value)}" for label, op, value in match)
-    return f"{name}{{{inside}}}" if inside else name
+    """`name{a="b"}`, with label values quoted as PromQL wants them; a name with other characters as a matcher."""
+    plain = not name or LEGACY.fullmatch(name) is not None
+    matchers = match if plain else (("__name__", "=", name), *match)
+    inside = ",".join(f"{label}{op}{escaping.promql(value)}" for label, op, value in matchers)
+    return f"{name if plain else ''}{{{inside}}}" if inside else name
 
 
 def literal(text: str) -> str:

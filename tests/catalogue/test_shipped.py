@@ -150,13 +150,6 @@ def test_types_are_as_values_behave() -> None:
     assert known["vllm:lora_requests_info"].metric.type == "info"
 
 
-def test_colons_may_be_underscores() -> None:
-    known = load_catalogue().spellings
-    assert known["vllm_num_requests_running"].current == "vllm:num_requests_running"
-    assert known["vllm_gpu_cache_usage_perc"].current == "vllm:kv_cache_usage_perc"
-    assert known["sglang_token_usage"].current == "sglang:token_usage"
-
-
 def test_vllm_and_lmcache_counters_end_in_total() -> None:
     exporters = load_catalogue().exporters
     wrong = [

@@ -175,6 +175,19 @@ def test_metrics_are_the_numbers_of_the_document(made):
     }
 
 
+def test_a_load_that_no_metric_shows_is_not_called_zero(made, tmp_path):
+    counted = ("_tokens_total", "_tokens_created", "_success_total", "_tokens_count", "_tokens_sum", "_seconds_count")
+    lines = (made / "weeks.om").read_text("utf-8").splitlines()
+    kept = [line for line in lines if not any(f"{end}{{" in line for end in counted)]
+    (tmp_path / "gauges.om").write_text("\n".join([*kept, ""]), "utf-8")
+    with Store.open(tmp_path / "gauges.db", "w") as store:
+        import_file(store, tmp_path / "gauges.om")
+    done = call("headroom", "--store", tmp_path / "gauges.db", "--until", "latest", "--arima-seconds", "0")
+    assert done.code == 3
+    told = " ".join((done.out + done.err).split())
+    assert "no metric shows its load" in told and "had no load" not in told
+
+
 def test_mistakes_are_one_line(made):
     utc = (*line(made), "--tz", "UTC")
     refused(call(*utc, "nope"), 2, "no pool is called `nope`", "prod-m-decode-h100-80")

@@ -35,6 +35,12 @@ NEWEST = max(catalogue().flags.landmarks, key=lambda name: version(catalogue().f
         ("router_errors", seen(), "later", "llm_d_epp_request_error_total comes with its first event"),
         ("admission_rejections_rate", seen(without=(NEWEST,)), "blind", "vLLM 0.32 or later has it"),
         ("kv_usage", seen(), "blind", "is it dropped by metric_relabel_configs?"),
+        (
+            "kv_usage",
+            seen("dynamo_component_requests_total"),
+            "blind",
+            "Dynamo worker shows a part of the metrics of vLLM",
+        ),
         ("ttft_mean", seen("vllm:time_to_first_token_seconds_count"), "later", "no value in the window"),
         ("itl_over_other_tiers", seen(visible=("itl_mean",)), "off", "one hardware tier"),
     ],

@@ -13,7 +13,7 @@ from tests.judging.frames import catalogue
 )
 def test_a_signal_is_made_of_these_series_in_all_their_spellings(signal: str, parts: set[str]) -> None:
     found = series_names([signal], catalogue().signals, catalogue().aliases)
-    engines = ("vllm:", "vllm_", "sglang:", "sglang_", "trtllm_")
+    engines = ("vllm:", "sglang:", "trtllm_")
     if not parts:
         assert {"vllm:num_requests_running", "sglang:num_running_reqs", "trtllm_num_requests_running"} <= found
         assert not [name for name in found if name.endswith(("_bucket", "_sum", "_count", "None"))]

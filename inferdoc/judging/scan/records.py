@@ -14,6 +14,7 @@ from typing import get_args
 
 from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.names import load_name_forms
 from inferdoc.catalogue.record_names import AMONG, fact, observations, records_of
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import UNKNOWN_TIER, Member, Pool, Role
@@ -59,7 +60,8 @@ def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int
     watched = records.watched(since_ms, end_ms)
     if not watched:
         return None
-    engines = load_identity().engines[-1]
+    forms = load_name_forms(catalogue.overlays)
+    engines = [form for name in load_identity(catalogue.overlays).engines[-1] for form in forms.spelled(name)]
     members = tuple(_members(records.pods(begin_ms, end_ms)))
     families = _Families.of(members)
     unwatched = families.sizes.keys() - watched | (records.unwatched(engines, end_ms))
