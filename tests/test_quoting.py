@@ -75,7 +75,7 @@ def test_prometheus_reads_rules_with_any_name(batch: Sequence[str]) -> None:
         series = f"m{{{escaping.label_pairs(labels)}}}"
         rules.append({"alert": f"A{number}", "expr": f"{series} > 0", "annotations": about})
         said = {"summary": text, "description": expand(about["description"], labels, 1, 60)}
-        assert shlex.split(said["description"])[2:] == ["--around", "60", *(["--model", text] if text else [])]
+        assert shlex.split(said["description"])[4:] == ["--around", "60", *(["--model", text] if text else [])]
         kept = {key: value for key, value in labels.items() if value}
         tests.append((series, {"exp_labels": kept, "exp_annotations": said}))
     asked = [

@@ -16,7 +16,7 @@ from inferdoc.escaping import one_line, page
 
 
 @dataclass(frozen=True)
-class Server:
+class FoundServer:
     """A server that responds. address: where it is read now; stored: what the configuration names; comment: how that is
     reached; how: where it was found."""
 
@@ -76,7 +76,7 @@ def command(path: Path, force: bool, **asked: Any) -> int:
 
 
 @contextmanager
-def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[Server | None]:
+def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[FoundServer | None]:
     """The first server that responds, one after the other. One that was named is taken as it is: reading it tells what
     is wrong with it."""
     from inferdoc.cluster.port_forward import forwarded, server_services
@@ -86,7 +86,7 @@ def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[Server | 
     named = asked.get("prometheus")
     if named or configured:
         how = "--prometheus" if named else "configured"
-        yield Server(str(named or configured), str(named or configured), how)
+        yield FoundServer(str(named or configured), str(named or configured), how)
         return
     messages.say("looking for a Prometheus: localhost:9090, services of this cluster, kubectl")
     for how, addresses in (
@@ -95,7 +95,7 @@ def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[Server | 
     ):
         found = find_server.responding(addresses)
         if found is not None:
-            yield Server(found, found, how)
+            yield FoundServer(found, found, how)
             return
     try:
         services = server_services()
@@ -106,6 +106,6 @@ def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[Server | 
         messages.say(f"trying service {service.namespace}/{service.name} through kubectl port-forward")
         with forwarded(service) as address:
             if address is not None and find_server.responding([address]) is not None:
-                yield Server(address, find_server.LOCAL, f"kubectl: {service.inside}", service.forward)
+                yield FoundServer(address, find_server.LOCAL, f"kubectl: {service.inside}", service.forward)
                 return
     yield None

@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from inferdoc.catalogue.cluster import Sign
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.cluster.pods import NAME, SECONDS, Kubectl, facts_of
-from inferdoc.collect.probe import probe
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import ClusterFact, Diagnosis, Finding
@@ -85,6 +84,8 @@ def probe_pods(answer: Diagnosis, catalogue: Catalogue, urls: Mapping[str, str],
 
 
 def _probed(pod: str, url: str, headers: Mapping[str, str], signs: Mapping[str, Sign]) -> ClusterFact:
+    from inferdoc.collect.probe import probe  # loads requests, which few diagnoses need
+
     try:
         found = probe(url, PROBE_SECONDS, headers)
     except InferdocError as error:

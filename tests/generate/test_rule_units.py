@@ -144,7 +144,7 @@ def test_a_changed_objective_fails_the_test(tmp_path: Path):
     text = (folder / RULES).read_text("utf-8")
     assert "14.4 * 0.01" in text
     (folder / RULES).write_text(text.replace("14.4 * 0.01", "13.4 * 0.01"), "utf-8")
-    assert promtool.test([folder / "tests" / "slo-ttft_test.yaml"]).problems
+    assert promtool.test([folder / "tests" / "slo-ttft-limits_test.yaml"]).problems
 
 
 def test_what_promtool_lets_pass_is_a_failure_here(tmp_path: Path):
