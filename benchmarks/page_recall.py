@@ -66,9 +66,9 @@ def stretched(recording: ScrapedSeries, factor: float) -> ScrapedSeries:
     return replace(recording, series=tuple(moved))
 
 
-def public() -> Iterator[Incident]:
-    """The cases of fixtures/public with user impact, and the controls."""
-    for path in sorted(PUBLIC.glob("*/case.json")):
+def public(only: str) -> Iterator[Incident]:
+    """The cases of fixtures/public with user impact, and the controls. only: how their names begin."""
+    for path in sorted(PUBLIC.glob(f"{only}*/case.json")):
         case = json.loads(path.read_text("utf-8"))
         if not case["control"] and (not case["accept"] or set(case["accept"]) & WITHOUT_IMPACT):
             continue
@@ -100,9 +100,14 @@ def main() -> None:
     ask.add_argument("folders", nargs="*", type=Path)
     ask.add_argument("--rules", type=Path, required=True, help="the folder of a built set")
     ask.add_argument("--slower", type=float, default=1.0)
+    ask.add_argument("--only", default="", metavar="PREFIX", help="of the names of public cases")
     given = ask.parse_args()
     rules = own_rules(given.rules)
-    found = [each for folder in given.folders for each in labelled(folder, given.slower)] if given.folders else public()
+    found = (
+        [each for folder in given.folders for each in labelled(folder, given.slower)]
+        if given.folders
+        else public(given.only)
+    )
     hit, missed, wrong, controls, early = 0, 0, 0, 0, 0
     for incident in found:
         fired = pages(rules, incident)

@@ -11,6 +11,7 @@ from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Sl
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Recipe
 from inferdoc.errors import CatalogueError
+from inferdoc.escaping import go_template
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
@@ -195,7 +196,7 @@ def _annotations(
     observation = alert.says or _observation(recipe, alert, catalogue)
     action = in_general(recipe.next_steps[0].do) if recipe.next_steps else "Run the command in diagnose_command"
     description = described(by, observation, alert.for_, action)
-    return links.annotations(recipe.id, by, f"{recipe.title}.", description)
+    return links.annotations(recipe.id, by, f"{go_template(recipe.title)}.", description)
 
 
 def _observation(recipe: Recipe, alert: Alert, catalogue: Catalogue) -> str:

@@ -97,6 +97,10 @@ SMOKE = {
     ),
     "size.py": Smoke("8b-l4 --hours 1.5 --rounds 1"),
     "size_points.py": Smoke("--only 'dense FP4'", slow="fits the parts of a step to 61 results"),
+    "page_recall.py": Smoke(
+        f"--rules {ROOT}/alerts/generated --only 33-", shows="^recall", needs=("promtool",),
+        slow="replays all rules over an hour",
+    ),
     "store.py": Smoke("{inputs}/recordings --pods 2 --minutes 5 --hours 1"),
     "tenants.py": Smoke("{inputs}/tenants --origins 1"),
     "thousands.py": Smoke("--pools 1x16 --minutes 2 --deep --alone"),

@@ -25,9 +25,10 @@ def test_a_mask_of_clock_reasons_is_its_reasons(mask, words):
     ("code", "words"),
     [
         (0, "none"),
-        (79, "Xid 79 (GPU has fallen off the bus)"),
-        (45, "Xid 45 (cleanup after an earlier error)"),
-        (999, "Xid 999 (see the vendor list of error codes)"),
+        (79, "Xid 79 (GPU has fallen off the bus; NVIDIA: restart the node)"),
+        (45, "Xid 45 (cleanup after an earlier error; NVIDIA: look for the Xid before it)"),
+        (149, "Xid 149 (NVLink error; NVIDIA: follow the workflow for NVLink 5)"),
+        (999, "Xid 999 (not in the catalog of NVIDIA)"),
     ],
 )
 def test_an_error_code_has_its_name(code, words):

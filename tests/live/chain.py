@@ -257,7 +257,7 @@ def routes_to(generated: Path, address: str, folder: Path, also: str | None, tim
     if also is not None:
         document["receivers"].append({"name": "also", "webhook_configs": [{"url": also, "send_resolved": True}]})
         route = {"receiver": "also", "matchers": ['severity=~"critical|warning"'], "group_wait": "1s", "continue": True}
-        document["route"]["routes"].insert(0, route)
+        ours["routes"].insert(0, route)
     path = folder / ALERTMANAGER
     path.write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
     return path

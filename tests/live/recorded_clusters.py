@@ -111,19 +111,20 @@ def with_fault_at(scenario: Scenario, onset: float) -> Scenario:
     )
 
 
-def with_past(clusters: Sequence[Cluster], folder: Path) -> None:
-    """Fill the database of a folder: samples, and what the rules would have recorded until now."""
+def with_past(clusters: Sequence[Cluster], folder: Path, built: Path = GENERATED) -> None:
+    """Fill the database of a folder: samples, and what the rules would have recorded until now. built: folder of the
+    rules."""
     whole = folder / "clusters.om"
     write_file([target for cluster in clusters for target in cluster.targets], whole)
     prometheus_server.backfill([whole], folder)
-    rules = RuleSet("inferdoc", (GENERATED / RECORDING, GENERATED / RULES))
+    rules = RuleSet("inferdoc", (built / RECORDING, built / RULES))
     span = min(cluster.onset for cluster in clusters) - CALM_SECONDS, time.time()
     backfill(rules, whole, span, folder / "data", lambda said: None)
 
 
 @contextmanager
-def served(folder: Path) -> Iterator[Served]:
-    """The chain over the database of a folder; all of it is stopped at the end."""
+def served(folder: Path, built: Path = GENERATED) -> Iterator[Served]:
+    """The chain over the database of a folder; all of it is stopped at the end. built: folder of the rules."""
     port = prometheus_server.free_port()
     manager = f"127.0.0.1:{prometheus_server.free_port()}"
     prometheus = f"127.0.0.1:{prometheus_server.free_port()}"
@@ -133,10 +134,8 @@ def served(folder: Path) -> Iterator[Served]:
         slack = Hook()
         stack.callback(slack.stop)
         also = f"http://127.0.0.1:{port}/alertmanager"
-        routes = chain.routes_to(GENERATED, webhook.address, folder, also, chain.FASTER)
-        files = chain.rules_with_links(
-            GENERATED, webhook.address, folder, chain.FASTER, interval=EVALUATED, windows=False
-        )
+        routes = chain.routes_to(built, webhook.address, folder, also, chain.FASTER)
+        files = chain.rules_with_links(built, webhook.address, folder, chain.FASTER, interval=EVALUATED, windows=False)
         config = folder / "prometheus.yml"
         alerting = {"alertmanagers": [{"static_configs": [{"targets": [manager]}]}]}
         storage = {"tsdb": {"out_of_order_time_window": OUT_OF_ORDER}}

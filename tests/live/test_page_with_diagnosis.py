@@ -9,10 +9,13 @@ from contextlib import ExitStack
 
 import pytest
 
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.generate.alerts import build_alerts
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.judging.model import seconds
 from tests import prometheus_server
 from tests.live import chain
-from tests.live.recorded_clusters import SCENARIOS, Cluster, Served, recorded, served, with_past
+from tests.live.recorded_clusters import GENERATED, SCENARIOS, Cluster, Served, recorded, served, with_past
 
 pytestmark = pytest.mark.live
 
@@ -24,7 +27,8 @@ ONSET_SECONDS = 90.0
 
 
 FIRST, REST = SCENARIOS[:4], SCENARIOS[4:]
-"""Each is one fleet: what the rules recorded of a cluster takes long to work out."""
+"""Each is one fleet: what the rules recorded of a cluster takes long to work out. The first are paged by the set of
+rules that has the pages alone."""
 CASES = [*FIRST, *(pytest.param(name, marks=pytest.mark.slow) for name in REST)]
 ChainOf = Callable[[str], tuple[Cluster, Served]]
 
@@ -45,9 +49,13 @@ def chain_of(tmp_path_factory) -> Iterator[ChainOf]:
                 folder = tmp_path_factory.mktemp("clusters")
                 onset = time.time() - LEAD_SECONDS
                 made = [recorded(each, onset, folder) for each in (FIRST if name in FIRST else REST)]
-                with_past(made, folder)
+                built = GENERATED
+                if name in FIRST:
+                    built = folder / "pages"
+                    build_alerts(load_catalogue(), GeneratedLinks(), built, rule_set="pages")
+                with_past(made, folder, built)
                 clusters.update({cluster.name: cluster for cluster in made})
-                servers[:] = [stack.enter_context(served(folder))]
+                servers[:] = [stack.enter_context(served(folder, built))]
             return clusters[name], servers[0]
 
         yield of
