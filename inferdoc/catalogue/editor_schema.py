@@ -41,7 +41,7 @@ def editor_schema(name: str, catalogue: Catalogue) -> dict[str, Any]:
     if Observation.__name__ in document["$defs"]:
         _by_kind(document["$defs"][Observation.__name__])
     for kind, names in known.items():
-        document["$defs"][f"{kind} name"] = {"anyOf": [{"enum": names}, {"type": "string"}]}
+        document["$defs"][f"{kind}-name"] = {"anyOf": [{"enum": names}, {"type": "string"}]}
     return document
 
 
@@ -87,7 +87,7 @@ def _offer(schema: Any, kind: str) -> None:
     """Offer the names of a kind wherever a schema takes any text."""
     if isinstance(schema, dict) and schema.get("type") == "string" and "enum" not in schema:
         del schema["type"]
-        schema["$ref"] = f"#/$defs/{kind} name"
+        schema["$ref"] = f"#/$defs/{kind}-name"
         return
     for each in schema.values() if isinstance(schema, dict) else schema if isinstance(schema, list) else ():
         _offer(each, kind)
