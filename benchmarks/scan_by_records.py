@@ -33,8 +33,8 @@ from inferdoc import diagnose, open_source
 from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.record_names import INFO, records_of
-from inferdoc.judging import api, triage
 from inferdoc.judging.api import Options
+from inferdoc.judging.scan import impacts, stages
 from inferdoc.judging.scan.records import RecordedScan, impact_names
 from inferdoc.judging.scan.records import by_records as scanned_by_records
 from inferdoc.judging.session import Inquiry
@@ -154,8 +154,8 @@ def measure(address: str, until: float, way: str) -> str:
         return told
 
     with (
-        patch.object(api, "by_records", by_records),
-        patch.object(PrometheusSource, "target_count", lambda self: triage.LEAST_TARGETS),
+        patch.object(stages, "by_records", by_records),
+        patch.object(PrometheusSource, "target_count", lambda self: impacts.LEAST_TARGETS),
         ProcessCost() as cost,
     ):
         answer = diagnose(source, since=SINCE, until=until, options=Options(deep=way == "full"))
