@@ -83,7 +83,7 @@ def _with_prefill(
     assert row.replicas is not None and wanted.traffic.rate is not None
     rate, replica = wanted.traffic.rate, row.replicas[end]
     move = kv_move_seconds(wanted, (row.layout, decode.layout), rows)
-    (of_decode,) = (each.replicas[end] for each in rows if each.layout == decode.layout and each.replicas is not None)
+    of_decode = next(each.replicas[end] for each in rows if each.layout == decode.layout and each.replicas is not None)
     share = rate / decode.replicas / decode.layout.data
     itl = of_decode.decode_step_at(share)
     usable = replica.prompts_within(wanted.ttft, move + itl)

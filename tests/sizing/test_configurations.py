@@ -213,7 +213,7 @@ WRONG = st.sampled_from(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_a_mutated_configuration_is_sized_or_refused_in_one_line(tmp_path, data):
     folder = MODELS / data.draw(st.sampled_from(NAMES))
