@@ -11,7 +11,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.read_metrics import read_names, unread
 from inferdoc.catalogue.recognise_names import base_name
 from inferdoc.catalogue.signal import Exporter
-from inferdoc.errors import InferdocError
+from inferdoc.generate.document import update_section
 
 BEGIN = "<!-- coverage: generated from collectors/*.yaml and fixtures/pages -->\n"
 END = "<!-- /coverage -->"
@@ -24,22 +24,7 @@ SAMPLE = re.compile(r"(?m)^([a-zA-Z_:][\w:]*)[{ ]")
 def update_coverage(page: Path, pages: Path, catalogue: Catalogue, check: bool = False) -> list[str]:
     """Bring the page up to date; one line where it differed. pages: a folder of saved pages. Nothing where there is no
     page, as in an installation. Raises InferdocError for a page without its markers or that cannot be written."""
-    if not page.is_file():
-        return []
-    before = page.read_text("utf-8")
-    head, begin, rest = before.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise InferdocError(f"{page}: the markers {BEGIN.strip()} and {END} are not there; put them back")
-    after = head + begin + "\n".join((*shares(pages, catalogue), "", *tables(catalogue))) + "\n" + end + tail
-    if after == before:
-        return []
-    try:
-        if not check:
-            page.write_text(after, "utf-8")
-    except OSError as error:
-        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None
-    return [f"{page}: out of date"]
+    return update_section(page, BEGIN, END, lambda: (*shares(pages, catalogue), "", *tables(catalogue)), check)
 
 
 def readers(catalogue: Catalogue) -> dict[str, list[str]]:

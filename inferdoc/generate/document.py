@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -71,3 +71,27 @@ def _replace(place: Path, text: str) -> None:
     """Write a file in one step, so that a reader sees the old or the new one."""
     place.parent.mkdir(parents=True, exist_ok=True)
     replace_file(place, text.encode())
+
+
+def update_section(
+    page: Path, begin: str, end: str, lines: Callable[[], Iterable[str]], check: bool = False
+) -> list[str]:
+    """Bring what stands between two markers of a page up to date; one line where it differed. lines: what belongs
+    there. Nothing where there is no page, as in an installation. Raises InferdocError for a page without its markers or
+    that cannot be written."""
+    if not page.is_file():
+        return []
+    before = page.read_text("utf-8")
+    head, has_begin, rest = before.partition(begin)
+    _, has_end, tail = rest.partition(end)
+    if not (has_begin and has_end):
+        raise InferdocError(f"{page}: the markers {begin.strip()} and {end} are not there; put them back")
+    after = head + begin + "\n".join(lines()) + "\n" + end + tail
+    if after == before:
+        return []
+    try:
+        if not check:
+            page.write_text(after, "utf-8")
+    except OSError as error:
+        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None
+    return [f"{page}: out of date"]

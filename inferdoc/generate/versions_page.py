@@ -9,7 +9,7 @@ from pathlib import Path
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.read_metrics import read_names, unread
 from inferdoc.catalogue.signal import Exporter
-from inferdoc.errors import InferdocError
+from inferdoc.generate.document import update_section
 
 BEGIN = "<!-- versions: generated from collectors/*.yaml -->\n"
 END = "<!-- /versions -->"
@@ -20,22 +20,7 @@ OUTSIDE = ("inferdoc", "prometheus")
 def update_versions(page: Path, catalogue: Catalogue, check: bool = False) -> list[str]:
     """Bring the page up to date; one line where it differed. Nothing where there is no page, as in an installation.
     Raises InferdocError for a page without its markers or that cannot be written."""
-    if not page.is_file():
-        return []
-    before = page.read_text("utf-8")
-    head, begin, rest = before.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not (begin and end):
-        raise InferdocError(f"{page}: the markers {BEGIN.strip()} and {END} are not there; put them back")
-    after = head + begin + "\n".join(table(catalogue)) + "\n" + end + tail
-    if after == before:
-        return []
-    try:
-        if not check:
-            page.write_text(after, "utf-8")
-    except OSError as error:
-        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None
-    return [f"{page}: out of date"]
+    return update_section(page, BEGIN, END, lambda: table(catalogue), check)
 
 
 def table(catalogue: Catalogue) -> Iterator[str]:
