@@ -63,6 +63,8 @@ SPREAD = (
     "tests/golden/test_golden.py",
 )
 """Files whose tests share little: each test is a unit of its own."""
+TOGETHER = ("tests/whatif/",)
+"""Folders whose files share what takes long to make: each is one unit."""
 
 
 class Lanes(LoadScopeScheduling):
@@ -75,6 +77,8 @@ class Lanes(LoadScopeScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = nodeid.partition("::")[0]
+        if file.startswith(TOGETHER):
+            return file.rpartition("/")[0] + "/"
         return nodeid if file in SPREAD else file
 
     def _assign_work_unit(self, node: WorkerController) -> None:

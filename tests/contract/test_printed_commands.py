@@ -51,7 +51,7 @@ def rules():
     return {rule.name: rule for rule in of_causes if not isinstance(rule, str)}
 
 
-@pytest.mark.parametrize("incident", sampled(INCIDENTS, 3))
+@pytest.mark.parametrize("incident", sampled(INCIDENTS, 5))
 def test_the_command_of_an_alert_gives_its_finding(incident, rules, simulated):
     made = simulated.of(incident)
     scenario, rule = made.scenario, rules[alert_name(incident)]

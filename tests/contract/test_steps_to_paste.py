@@ -34,7 +34,7 @@ def assert_steps_are_filled_in(answer: Diagnosis) -> None:
             assert not re.search(r"-\d[\d.]*(?:/s| \w+/s)", item.statement), item.statement
 
 
-@pytest.mark.parametrize("incident", [*sampled(INCIDENTS, 3), *MORE])
+@pytest.mark.parametrize("incident", [*sampled(INCIDENTS, 5), *MORE])
 def test_steps_of_an_incident_are_filled_in(incident, simulated):
     made = simulated.of(incident)
     source = open_source(store=made.store)

@@ -58,6 +58,8 @@ NOT_RUN = {
 }
 """Commands of pages that are parsed only, and why."""
 
+SLOW = ("simulator", "gitops", "one-box", "forecast")
+"""Pages whose commands stand on other pages too, with other options, or have tests of their own in `tests`."""
 LOOKS_AT_PAGES = ("diagnose", "doctor", "signals")
 CODES = {
     "diagnose": (0, 1),
@@ -241,7 +243,11 @@ def problems(commands: Iterable[Shown], given: Path, fleet: Simulated, servers: 
 
 
 @pytest.mark.takes_long("a page shows up to twenty commands")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(p, marks=pytest.mark.slow if p.stem in SLOW else ()) for p in PAGES],
+    ids=lambda page: page.stem,
+)
 def test_every_command_of_a_page_answers(page, given, fleet, servers):
     assert problems(shown(page), given, fleet, servers) == []
 

@@ -54,7 +54,7 @@ def every_fleet_is_large(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "recording", sampled(EVERY, 5), ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}"
+    "recording", sampled(EVERY, 9), ids=lambda path: f"{path.parent.name}-{path.name.split('.')[0]}"
 )
 def test_the_findings_are_those_of_a_deep_read(recording: Path):
     """Beside a calm pool, which is the one that is read if this one is taken for calm too."""

@@ -88,7 +88,8 @@ def hits(answer):
 
 
 @pytest.mark.parametrize(
-    ("traffic", "blocks", "within"), [("chats", 40000, (0.06, 0.06)), ("prefixes", 5000, (0.06, 0.08))]
+    ("traffic", "blocks", "within"),
+    [("chats", 40000, (0.06, 0.06)), pytest.param("prefixes", 5000, (0.06, 0.08), marks=pytest.mark.slow)],
 )
 def test_hits_at_half_and_twice_the_cache_are_those_of_a_simulation_with_that_cache(store, traffic, blocks, within):
     answer = document(store(Cache(traffic, blocks)))
@@ -225,6 +226,7 @@ def test_measured_lives_that_hardly_differ_are_said_to_tell_nothing(store):
     assert any(each.startswith("the life of blocks hardly differed") for each in notes)
 
 
+@pytest.mark.slow
 def test_without_the_flag_twice_the_cache_is_read_from_hours_in_which_blocks_lived_longer(store):
     answer = document(store(Cache("waves", 14000, metrics=False, seconds=10800.0)))
     twice = part(answer, PREDICTED)["2x the cache"]

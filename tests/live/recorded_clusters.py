@@ -8,6 +8,7 @@ have the past that `inferdoc alerts backfill` gives them.
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -22,6 +23,7 @@ from msgspec import structs
 from inferdoc.backtest.backfill import backfill
 from inferdoc.backtest.replay import RuleSet
 from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.promtool import NAME
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
@@ -109,6 +111,30 @@ def with_fault_at(scenario: Scenario, onset: float) -> Scenario:
     return structs.replace(
         scenario, faults=moved, exporters=exporters, expect=structs.replace(scenario.expect, onset=onset)
     )
+
+
+def rules_behind(names: str, folder: Path) -> Path:
+    """A folder with the records that rules rest on. names: a regular expression of names of records and alerts."""
+    built = folder / "behind"
+    built.mkdir()
+    documents = {
+        name: yaml.load((GENERATED / name).read_text("utf-8"), yaml.CSafeLoader) for name in (RECORDING, RULES)
+    }
+    groups = [group for document in documents.values() for group in document["groups"]]
+    exprs = {rule.get("record") or rule["alert"]: rule["expr"] for group in groups for rule in group["rules"]}
+    queue = [name for name in exprs if re.fullmatch(names, name)]
+    behind: set[str] = set()
+    while queue:
+        name = queue.pop()
+        if name not in behind:
+            behind.add(name)
+            queue += exprs.keys() & NAME.findall(exprs[name])
+    for name, document in documents.items():
+        for group in document["groups"]:
+            group["rules"] = [rule for rule in group["rules"] if (rule.get("record") or rule["alert"]) in behind]
+        document["groups"] = [group for group in document["groups"] if group["rules"]]
+        (built / name).write_text(yaml.dump(document, Dumper=yaml.CSafeDumper), "utf-8")
+    return built
 
 
 def with_past(clusters: Sequence[Cluster], folder: Path, built: Path = GENERATED) -> None:

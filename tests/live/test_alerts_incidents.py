@@ -54,12 +54,14 @@ def firing(tmp_path_factory) -> dict[tuple[str, str], float]:
     return evaluated("kv-preemption-thrash", tmp_path_factory.mktemp("incident"))
 
 
+@pytest.mark.slow
 def test_the_cause_fires_on_its_pods_soon_after_the_onset(firing):
     for pod in ("vllm-0", "vllm-1"):
         began = firing.get(("InferdocKvPreemptionThrash", pod))
         assert began is not None and FAULT_MINUTE < began <= FAULT_MINUTE + 8
 
 
+@pytest.mark.slow
 def test_nothing_else_fires_but_what_drove_it(firing):
     """Longer answers are what fills the cache here: their rule may say so beside it, and no other. Symptoms page."""
     cause = "kv-preemption-thrash"

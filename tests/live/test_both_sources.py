@@ -16,6 +16,7 @@ from tests import prometheus_server
 from tests.cli.command import alone, call, refused
 from tests.conftest import recording_names, recording_path
 from tests.contract.labels import LABELS, seconds
+from tests.sampling import sampled
 
 __all__ = ["alone"]
 pytestmark = pytest.mark.live
@@ -36,7 +37,7 @@ def evidence(answer: Diagnosis) -> list[tuple]:
     return [(e.role, e.signal, e.entity, e.statement) for f in answer.findings for e in f.evidence]
 
 
-@pytest.mark.parametrize("name", recording_names())
+@pytest.mark.parametrize("name", sampled(recording_names(), 2))
 def test_the_same_findings(name, store_of, prometheus_of):
     store, server = open_source(store=store_of(name)), open_source(prometheus=prometheus_of(name))
     ours, theirs = (diagnose(source, since=SINCE[name]) for source in (store, server))

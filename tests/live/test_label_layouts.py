@@ -69,7 +69,7 @@ def test_the_queries_of_a_finding_read_what_is_its_own(name, layouts):
     assert told, "the queries find something"
 
 
-@pytest.mark.parametrize("name", sampled(SHAPES, 2))
+@pytest.mark.parametrize("name", sampled(SHAPES, 4))
 def test_the_same_is_told_under_every_layout(name, layouts):
     address, ends = layouts
     until = moment(ends[name] + 1)

@@ -25,7 +25,7 @@ SCRAPED_OFTEN = sorted(RECORDINGS.glob("*.om.gz"))
 
 
 @pytest.mark.parametrize(
-    "recording", sampled([*SCRAPED_RARELY, *SCRAPED_OFTEN], 3), ids=lambda path: path.name.split(".")[0]
+    "recording", sampled([*SCRAPED_RARELY, *SCRAPED_OFTEN], 6), ids=lambda path: path.name.split(".")[0]
 )
 def test_the_same_answer(recording, tmp_path):
     with victoria_metrics_server.running(tmp_path) as address:

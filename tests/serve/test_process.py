@@ -109,6 +109,7 @@ def test_told_to_end_it_finishes_what_is_under_way(tmp_path, store_of, hook):
         assert process.wait(60) == 0 and len(hook.bodies) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.takes_long("400 webhooks of 20 alerts each")
 def test_hundreds_of_webhooks_take_little_memory(tmp_path, store_of, hook):
     with serving(tmp_path, store_of("control-steady"), hook) as (process, address), requests.Session() as session:

@@ -7,6 +7,7 @@ import pytest
 from tests.serve.repeats import told_after
 
 
+@pytest.mark.slow
 @pytest.mark.takes_long("four hours of a fleet are simulated")
 def test_the_cause_is_told_after_four_hours_too(tmp_path):
     assert told_after("lora-thrash", tmp_path).cause == "lora-thrash"

@@ -75,6 +75,7 @@ def test_what_cannot_be_is_one_line(calibrated_pool, wanted, words):
     assert "\n" not in str(refused.value)
 
 
+@pytest.mark.slow
 def test_seats_decide_what_is_good_and_far_more_traffic_is_a_guess(calibrated_pool):
     before = plays_now(calibrated_pool)
     catalogue = load_catalogue()

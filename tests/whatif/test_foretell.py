@@ -33,6 +33,7 @@ def test_a_step_is_played_where_it_names_a_number(do, command, named):
     assert named_settings(NextStep(do, "", "", "", command)) == named
 
 
+@pytest.mark.slow
 @pytest.mark.takes_long("a fit takes some ninety plays of the pool")
 def test_more_replicas_for_more_demand_are_foretold_to_help(tmp_path):
     grown = replace(
