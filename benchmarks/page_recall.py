@@ -67,8 +67,8 @@ def stretched(recording: ScrapedSeries, factor: float) -> ScrapedSeries:
 
 
 def public(only: str) -> Iterator[Incident]:
-    """The cases of fixtures/public with user impact, and the controls. only: how their names begin."""
-    for path in sorted(PUBLIC.glob(f"{only}*/case.json")):
+    """The cases of fixtures/public with user impact, and the controls. only: how their names begin, by commas."""
+    for path in sorted(path for each in only.split(",") for path in PUBLIC.glob(f"{each}*/case.json")):
         case = json.loads(path.read_text("utf-8"))
         if not case["control"] and (not case["accept"] or set(case["accept"]) & WITHOUT_IMPACT):
             continue
@@ -100,7 +100,7 @@ def main() -> None:
     ask.add_argument("folders", nargs="*", type=Path)
     ask.add_argument("--rules", type=Path, required=True, help="the folder of a built set")
     ask.add_argument("--slower", type=float, default=1.0)
-    ask.add_argument("--only", default="", metavar="PREFIX", help="of the names of public cases")
+    ask.add_argument("--only", default="", metavar="PREFIX", help="of the names of public cases; several by commas")
     given = ask.parse_args()
     rules = own_rules(given.rules)
     found = (

@@ -11,6 +11,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
 from inferdoc.generate.document import yaml_text
+from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules
@@ -92,7 +93,7 @@ def build_pack(
     refuse_problems(rule.document() for rule in rules)
     objective_records = [slo_records(slo, catalogue) for slo in slos]
     if any(ENGINE_PODS in text for found in objective_records for text in found.values()):
-        objective_records.insert(0, {ENGINE_PODS: ENGINE_PODS_EXPR})
+        objective_records.insert(0, {ENGINE_PODS: expanded(ENGINE_PODS_EXPR, catalogue)})
     slow = [slow_records(slo, catalogue) for slo in slos]
     read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
     records = thrifty(rendering.records, read)

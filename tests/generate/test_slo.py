@@ -201,7 +201,8 @@ def test_pages_look_at_two_minutes_and_at_what_was_usual(catalogue):
     assert slower.severity == outage.severity == "critical" and (slower.for_, outage.for_) == ("2m", "1m")
     assert "bad:rate2m" in outage.expr
     records = slo_records(ttft, catalogue)
-    assert ">= 100" in records["model:inferdoc_slo_ttft_mean:rate2m"], "a mean of fewer events is chance"
+    assert ">= 100" in slower.expr, "growth of a mean of fewer events is chance"
+    assert "> 4 * 2.5" in slower.expr and ">= 10" in records["model:inferdoc_slo_ttft_mean:rate2m"]
 
 
 def test_an_objective_on_a_share_has_no_mean_to_grow(catalogue):
