@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
@@ -28,6 +29,8 @@ QUIETER = 0.25
 """The quieter quarter of that: a fault soon fills the later half of a short record."""
 USUAL_SPREAD = 0.9
 """Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
+ROUNDING = 1.001
+"""A quantile between two equal means may be rounded below them."""
 BEFORE = f"{{}} offset {NOW}"
 """A counter without the newest window."""
 FEWEST_BEFORE = 1000
@@ -134,22 +137,52 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
 def _slower(
     slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, severity: str, summary: str, far: str
 ) -> AlertRule:
-    observation = (
-        f"mean latency of objective {{{{ $labels.slo }}}} is {{{{ $value | humanizeDuration }}}} over {NOW}, limit "
-        f"{number(SLOWER)} times its usual value{far}"
-    )
-    action = "Run the command in diagnose_command: it compares the pods and names the cause"
-    return AlertRule(
-        name=alert_name(ending),
-        expr=expr,
+    return objective_rule(
+        slo,
+        links,
+        ending,
+        expr,
         for_="2m",
         keep_firing_for="5m",
         severity=severity,
+        page="slo-latency",
+        summary=summary,
+        observation=f"mean latency of objective {{{{ $labels.slo }}}} is {{{{ $value | humanizeDuration }}}} over {NOW}"
+        f", limit {number(SLOWER)} times its usual value{far}",
+        action="Run the command in diagnose_command: it compares the pods and names the cause",
+        by=by,
+    )
+
+
+def objective_rule(
+    slo: Slo,
+    links: GeneratedLinks,
+    ending: str,
+    expr: str,
+    *,
+    for_: str,
+    page: str,
+    summary: str,
+    observation: str,
+    action: str,
+    severity: str = "critical",
+    kind: Literal["symptom", "monitoring"] = "symptom",
+    keep_firing_for: str | None = None,
+    by: tuple[str, ...] = BY,
+) -> AlertRule:
+    """A rule of one objective. ending: of its name; page: its runbook; observation, action: of its description."""
+    description = described(by, observation, for_, action)
+    return AlertRule(
+        name=alert_name(ending),
+        expr=expr,
+        for_=for_,
+        keep_firing_for=keep_firing_for,
+        severity=severity,
         cause=UNKNOWN,
-        annotations=links.annotations("slo-latency", by, summary, described(by, observation, "2m", action)),
+        annotations=links.annotations(page, by, summary, description, diagnosed=kind == "symptom"),
         by=by,
         labels=(("slo", slo.id),),
-        kind="symptom",
+        kind=kind,
     )
 
 
@@ -198,4 +231,4 @@ def _chance(all_: str) -> str:
 
 
 def _swing(mean: str) -> str:
-    return f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
+    return f"{number(ROUNDING)} * quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"

@@ -330,11 +330,11 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
 
 
 def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
-    """A counter that grew for some minutes of the calm as it does after it, and by a thousandth more."""
+    """A counter that grew for some minutes of the calm as it does after it."""
     minutes = (course.good - SWUNG_BEFORE, course.swung, SWUNG_BEFORE - course.swung, course.bad + 10)
     parts, reached = [], 0.0
     for place, length in enumerate(minutes):
-        step = 60 * rates[place % 2] * (1.001 if place == 1 else 1)
+        step = 60 * rates[place % 2]
         first = step * (place > 0)  # the first sample stands at minute 0
         parts.append(f"{reached + first:.12g}+{step:.12g}x{length - (place > 0)}")
         reached += step * length
