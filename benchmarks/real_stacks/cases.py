@@ -32,13 +32,14 @@ FAULTS: Mapping[str, Fault] = {
     "sigkill": Fault("SIGKILL of one engine, not started again", ("engine-down",), outage=True),
     "sigkill-prefill": Fault("SIGKILL of one prefill worker, not started again", ("engine-down",), outage=True),
     "sigkill-router": Fault("SIGKILL of the router, not started again", ("no-ready-endpoints",), outage=True),
-    "load-x3": Fault("three times the usual load", ("demand-beyond-capacity", "batch-cap-reached")),
+    # Which limit binds first, places or KV blocks, depends on the stack.
+    "load-x3": Fault("three times the usual load", ("demand-beyond-capacity", "batch-cap-reached", "kv-capacity-bound")),
     "unique-prompts": Fault(
         "fresh text ahead of the prefix that prompts share", ("prefix-unstable-prompt", "prefix-cache-bypassed")
     ),
     "random-routing": Fault("the router restarts with random routing", ("prefix-locality-loss",)),
     "few-blocks": Fault(
-        "engines restart with a quarter of the KV blocks",
+        "engines restart with fewer KV blocks",
         ("kv-pool-shrunk", "config-regression", "kv-capacity-bound", "kv-preemption-thrash"),
     ),
 }
@@ -53,7 +54,7 @@ class StackKind:
     build: Callable[[Path, Places], Stack]
     rate: float
     faults: Sequence[str]
-    blocks: int = 220
+    blocks: int = 360
     needs_vllm: bool = False
 
 

@@ -19,7 +19,7 @@ def families() -> dict[str, str | None]:
 
 
 def outcome(name: str, document: dict[str, Any]) -> str:
-    """right, right family, missed, wrong, or HEALTHY IN AN OUTAGE.
+    """right, right family, unexplained, missed, wrong, or HEALTHY IN AN OUTAGE.
 
     name: of a fault; document: JSON of `diagnose` on the whole recording. Only the first finding counts."""
     fault, findings = FAULTS[name], document["findings"]
@@ -30,8 +30,10 @@ def outcome(name: str, document: dict[str, Any]) -> str:
     first = findings[0]
     if first["id"] in fault.accepted:
         return "right"
+    if first["id"] == "unexplained-anomaly":
+        return "unexplained"
     expected = {families().get(cause) for cause in fault.accepted}
-    named = {first["family"], families().get(first["id"]), *(families().get(cause) for cause in first["members"])}
+    named = {first["family"], families().get(first["id"]), *(families().get(member["id"]) for member in first["members"])}
     return "right family" if expected & named - {None} else "wrong"
 
 

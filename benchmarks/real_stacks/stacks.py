@@ -249,6 +249,13 @@ class Dynamo:
 VLLM_FLAGS = ("--max-model-len", "4096", "--num-gpu-blocks-override", "1000", "--max-num-seqs", "4")
 
 
+LITELLM_ENVIRONMENT = {
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+}
+"""The proxy listens on loopback only, and its price list is not downloaded."""
+
+
 @dataclass
 class Gateway:
     """vLLM servers on simulated accelerators behind a router from PyPI. kind: sglang-router, vllm-router or litellm."""
@@ -268,7 +275,8 @@ class Gateway:
         if self.kind == "litellm":
             self.metrics = self.port
         self.url = f"http://127.0.0.1:{self.port}"
-        self.router = Program(f"{self.kind}-0", self.kind, [], {}, self.metrics, self.folder / "router.log")
+        environment = LITELLM_ENVIRONMENT if self.kind == "litellm" else {}
+        self.router = Program(f"{self.kind}-0", self.kind, [], environment, self.metrics, self.folder / "router.log")
         self.targets = [engines, publish(self.folder / "router.json", [self.router])]
 
     def _command(self, policy: str) -> list[str]:
