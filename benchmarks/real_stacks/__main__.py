@@ -64,7 +64,7 @@ def save(played: list[Played], folder: Path) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", metavar="STACK[/FAULT]", help="what to play; default: everything")
-    parser.add_argument("--side-by-side", type=int, default=4, metavar="N", help="stacks at a time")
+    parser.add_argument("--side-by-side", type=int, default=6, metavar="N", help="stacks at a time")
     parser.add_argument("--fixtures", type=Path, default=WORK / "recordings", help="folder for the recordings")
     parser.add_argument("--out", type=Path, default=ROOT / "docs" / "real-stacks.md")
     args = parser.parse_args()

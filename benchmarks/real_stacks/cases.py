@@ -33,7 +33,9 @@ FAULTS: Mapping[str, Fault] = {
     "sigkill-prefill": Fault("SIGKILL of one prefill worker, not started again", ("engine-down",), outage=True),
     "sigkill-router": Fault("SIGKILL of the router, not started again", ("no-ready-endpoints",), outage=True),
     # Which limit binds first, places or KV blocks, depends on the stack.
-    "load-x3": Fault("three times the usual load", ("demand-beyond-capacity", "batch-cap-reached", "kv-capacity-bound")),
+    "load-x3": Fault(
+        "three times the usual load", ("demand-beyond-capacity", "batch-cap-reached", "kv-capacity-bound")
+    ),
     "unique-prompts": Fault(
         "fresh text ahead of the prefix that prompts share", ("prefix-unstable-prompt", "prefix-cache-bypassed")
     ),

@@ -26,8 +26,12 @@ ABOUT = f"""\
   vLLM. Without vLLM these stacks are skipped.
 
 "Right" is an expected cause as the first finding; "right family" is another cause, or a group of causes, of the same
-mechanism. A control is right without findings. The table is one run as it came out. Other work on the machine changes
-the latencies.
+mechanism. "Named as down" is no cause, but the answer names the target that is down. A control is right without
+findings. The table is one run as it came out. Other work on the machine changes the latencies, and the load average
+below shows how much there was.
+
+Two faults are hard to see with Dynamo's mocker: its workers expose no prefix cache counters, and the frontend stops
+counting hits if it routes at random. Clients notice little, because the mocker's prefill is short.
 """
 
 

@@ -18,7 +18,7 @@ NOT_FOUND = {
     "dynamo-random-routing.om.gz": "unexplained",
     "dynamo-unique-prompts.om.gz": "missed",
 }
-"""The mocker workers of Dynamo expose no prefix cache counters, and a router that routes at random stops to count hits."""
+"""The mocker workers of Dynamo expose no prefix cache counters, and its router stops counting hits."""
 
 
 def name(entry: dict[str, Any]) -> str:
