@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from benchmarks.measured import measured_line
 from benchmarks.real_stacks.cases import END, FAULTS, ONSET, STACKS
-from benchmarks.real_stacks.judge import GOOD, HEALTHY, answer, outcome
+from benchmarks.real_stacks.judge import HEALTHY, answer, outcome
 from benchmarks.real_stacks.play import Played
 from benchmarks.real_stacks.recorder import SCRAPE_SECONDS
 
@@ -49,7 +49,7 @@ def page(played: Sequence[Played], seconds: float, skipped: Sequence[str] = ()) 
         affected = f"{one.label['clients']['hurt_after']:.0%}"
         cells = (one.stack, FAULTS[one.fault].done, expected, answer(one.whole), before, affected, result)
         lines.append(f"| {' | '.join(cells)} |")
-    good = sum(o in GOOD for o in faults)
+    good = sum(o in ("right", "right family") for o in faults)
     counts = ", ".join(f"{number} {name}" for name, number in Counter(faults).most_common())
     lines += ["", f"Faults: {good} of {len(faults)} right or right family ({counts}). Healthy in an outage: "]
     lines[-1] += f"{faults.count(HEALTHY)}. Controls with findings: {controls.count('wrong')} of {len(controls)}."
