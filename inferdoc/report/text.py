@@ -244,7 +244,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
             yield from wrap(f"missing: {', '.join(missing)}", "")
         if missing:
             once = any(ONE_SCRAPE in entry.enable for entry in answer.not_judged)
-            cure = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
+            cure = "scrape the /metrics endpoint of each engine; `inferdoc doctor` shows what this source has"
             yield from wrap(ONE_SCRAPE if once else cure, "" if once else "switch on: ")
         if empty and not verbose:
             return

@@ -215,7 +215,7 @@ def test_one_saved_page_has_no_rates_and_that_is_said(tmp_path):
     assert rates["enable"] == ONE_SCRAPE
     for command in ("doctor", "diagnose"):
         words = " ".join(call(command, saved).out.split())
-        assert ONE_SCRAPE in words and "on the API server port" not in words and "vLLM API port" not in words
+        assert ONE_SCRAPE in words and "on the API server port" not in words and "of each engine" not in words
 
 
 def test_a_prometheus_is_recognised_by_its_api():
