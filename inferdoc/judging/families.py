@@ -13,7 +13,7 @@ from msgspec import structs
 
 from inferdoc.catalogue.family import Family
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Ask, Context
+from inferdoc.judging.context import Ask, Context, Outcome
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.verdict import Evidence, Match
 
@@ -53,4 +53,11 @@ def _shown(family: Family, match: Match, context: Context) -> list[Evidence]:
     if family.shown is None:
         return []
     outcome = evaluate(family.shown, context.at(match.onset, match.last), match.unit)
-    return [Evidence("symptom", one) for one in outcome.leaves] if outcome.holds else []
+    seen = [one for one in outcome.parts or (outcome,) if one.holds and _lasts(one, match)]
+    return [Evidence("symptom", leaf) for one in seen[:1] for leaf in one.leaves]
+
+
+def _lasts(one: Outcome, match: Match) -> bool:
+    """Whether an observation covers half of the impact: what only its first minutes show is a trace of its beginning."""
+    first, last = max(one.first or 0, match.onset), match.last if one.last is None else min(one.last, match.last)
+    return 2 * (last - first + 1) >= match.last - match.onset + 1
