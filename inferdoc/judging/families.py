@@ -58,6 +58,6 @@ def _shown(family: Family, match: Match, context: Context) -> list[Evidence]:
 
 
 def _lasts(one: Outcome, match: Match) -> bool:
-    """Whether an observation covers half of the impact: what only its first minutes show is a trace of its beginning."""
+    """Whether an observation covers half of the impact: what only its first minutes show came with its beginning."""
     first, last = max(one.first or 0, match.onset), match.last if one.last is None else min(one.last, match.last)
     return 2 * (last - first + 1) >= match.last - match.onset + 1
