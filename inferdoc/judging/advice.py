@@ -19,7 +19,7 @@ from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS, break_ev
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.changes import WORKLOAD_RATIO
 from inferdoc.judging.context import Context
-from inferdoc.judging.shift import STANDARD_ERRORS, shift
+from inferdoc.judging.deviation import STANDARD_ERRORS, shift
 from inferdoc.judging.verdict import Match
 from inferdoc.judging.view import Unit, View
 from inferdoc.words import figure, how_many

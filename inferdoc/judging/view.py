@@ -155,17 +155,11 @@ class View:
 
     def _find(self, unit: Unit, signal: str) -> Trace | None:
         series = self._series(unit, signal)
-        life = self.lineage.lives.get(unit.member.key)
-        if (
-            signal != UP
-            or series is None
-            or life is None
-            or not life.came
-            or unit.member.key in self.lineage.predecessor
-        ):
+        if signal != UP or series is None:
             return series
-        values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
-        values[self.lead_steps : self.lead_steps + life.born] = np.nan
+        values = series.values.copy()
+        for steps in self.lineage.first_loads(unit.member.key):
+            values[self.lead_steps :][steps] = np.nan
         return Trace(values) if np.isfinite(values).any() else None
 
     def newborn(self, unit: Unit) -> np.ndarray:

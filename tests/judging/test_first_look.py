@@ -16,7 +16,7 @@ from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.references.first_look import FirstLook, absolute
+from inferdoc.judging.references.lifetime import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.pages.look import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.report import render
