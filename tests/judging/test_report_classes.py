@@ -22,6 +22,7 @@ LATE = f"{(SCRAPES - ONSET - 8) * INTERVAL_S}s"
 
 
 def diagnosed(made: Recording, folder: Path, since: str = "") -> Diagnosis:
+    made.samples.pop("process_start_time_seconds")  # the made-up counters are those of no life
     path = stored(made.text(), folder)
     end = START_S + (SCRAPES - 1) * INTERVAL_S
     source = open_source(store=path)
@@ -64,9 +65,7 @@ def test_lost_prefix_hits_with_longer_prompts_keep_the_name_of_the_mechanism(tmp
     engine = Engine(
         "a", hit=then(0.74, 0.35), prompt=then(400, 520), ttft=then(0.15, 0.9), prefill=then(0.1, 0.8), kv=0.5
     )
-    made = recorded(engine)
-    made.samples.pop("process_start_time_seconds")  # the made-up counters are those of no life
-    first = diagnosed(made, tmp_path).findings[0]
+    first = diagnosed(recorded(engine), tmp_path).findings[0]
     assert first.id.startswith("prefix-") or first.family == "prefix-reuse"
 
 
@@ -113,7 +112,9 @@ def test_idle_peers_speak_against_overload(tmp_path):
 def test_a_cache_that_was_full_before_explains_no_slower_tokens(tmp_path):
     engine = Engine("a", kv=0.97, waiting=5, queue=1.0, ttft=1.2, itl=then(0.02, 0.44), requests=then(4, 0.4))
     answer = diagnosed(recorded(engine), tmp_path)
-    assert answer.verdict != "healthy" and found(answer)[0] != "kv-capacity-bound"
+    assert answer.verdict != "healthy"
+    first = answer.findings[0]
+    assert first.id != "kv-capacity-bound" or first.certainty == "possible"
 
 
 def test_traffic_that_stops_is_mentioned_and_not_healthy(tmp_path):
