@@ -115,7 +115,6 @@ class Assembler:
         for name in first.infos:
             self.infos[name] = self.source.info(name, self.grid, self.match)
         widths = self._choose_widths(order)
-        self._drop_counts(first.counts, first.reads, widths)
         asked = [
             QuantileAsked(read, float(reading.q or 0))
             for name, width in widths.items()
@@ -154,20 +153,6 @@ class Assembler:
                         chosen[name] = width
                         break
         return chosen
-
-    def _drop_counts(self, counts: Iterable[Read], others: Iterable[Read], widths: Mapping[str, int]) -> None:
-        """Let go of the counts at widths that no quantile has."""
-        kept = {
-            read
-            for name, width in widths.items()
-            for reading in self.signals[name].readings
-            if reading.quantile
-            for read in observations(reading.quantile, reading, self.signals[name].level).reads(
-                self.aliases, self.present, width
-            )
-        }
-        for read in set(counts) - kept - set(others):
-            del self.results[read]
 
     # ---- one signal -----------------------------------------------------------------------------------------
 
