@@ -85,8 +85,9 @@ def main() -> None:
     print("| signal | decoded, thousands | looked at, thousands | share |\n| --- | ---: | ---: | ---: |")
     shown = by_signal.most_common(asked.rows)
     rest = len(by_signal) - len(shown)
-    others = sum(by_signal.values()) - sum(count for _, count in shown), sum(looked.values()) - sum(
-        looked[signal] for signal, _ in shown
+    others = (
+        sum(by_signal.values()) - sum(count for _, count in shown),
+        sum(looked.values()) - sum(looked[signal] for signal, _ in shown),
     )
     lines = [(signal, count, looked[signal]) for signal, count in shown]
     lines += [(f"{rest} others", *others), ("all", sum(by_signal.values()), sum(looked.values()))]
