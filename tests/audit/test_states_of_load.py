@@ -8,6 +8,7 @@ import pytest
 from inferdoc.audit.starts import ages_alike, cold_start
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
+from inferdoc.judging.view import View
 from tests.audit.lab import START_MS, doubts, standing, verdicts, watched
 from tests.audit.test_states import STEPS, day, pods
 
@@ -117,3 +118,21 @@ def test_a_context_limit_matters_where_the_cache_is_at_work():
     assert "context-limit-far-over-use" not in standing(watched(pods(2, **empty)))
     asked = full | {"max_tokens_p90": 60_000.0}
     assert "context-limit-far-over-use" not in standing(watched(pods(2, **asked)))
+
+
+def test_each_gpu_is_looked_at_equally_often_in_a_pool_of_any_size(monkeypatch):
+    looked = list[str]()
+    gpus = View.gpus
+
+    def noted(view, unit, signal):
+        looked.append(signal)
+        return gpus(view, unit, signal)
+
+    monkeypatch.setattr(View, "gpus", noted)
+
+    def looks(pods):
+        looked.clear()
+        verdicts(watched({f"p{number}": {"sm_clock_busy": 1980.0} for number in range(pods)}))
+        return looked.count("sm_clock_busy")
+
+    assert looks(8) == 4 * looks(2) > 0
