@@ -11,6 +11,7 @@ from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.command import write
 from inferdoc.prewarm.apply import Applied, apply, lines, run_metrics
 from inferdoc.prewarm.command import read_plan
+from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES
 from inferdoc.prewarm.emit.registry import emit
@@ -124,7 +125,9 @@ def _settled(
         return with_ending(result, led, triggers, options, really) if ending else result
     if place.target == "cronjob":
         return apply_jobs(led, options, really)
-    return apply(led, place.target, options, really, look_first)
+    result = apply(led, place.target, options, really, look_first)
+    looked = really or look_first
+    return with_ending(result, led, aim_of(place.target), options, really) if ending and looked else result
 
 
 def _together(failed: dict[str, InferdocError], count: int) -> InferdocError:

@@ -55,6 +55,7 @@ def plan(
     windows: int,
     previous: str | None,
     change_hours: float,
+    price: float | None,
     output: str,
     target: str | None,
     asked: PlanRequest,
@@ -101,7 +102,12 @@ def plan(
         gaps = incomplete(origin.opened.source.warnings)
         left_out += [f"the data is incomplete, floors may be too low: {line}" for line in gaps]
     made = build_plan(planned.rows, now, request.horizon, asked, left_out)
-    text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
+    if output == "html":
+        from inferdoc.report.prewarm_html import prewarm_html
+
+        text = prewarm_html(made, planned.seen, price)
+    else:
+        text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)
     for row in planned.rows:
         for note in row.notes:

@@ -77,7 +77,8 @@ def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish
     former = None if wish.previous is None else next((r for r in wish.previous.pools if r.name == wish.name), None)
     row = chosen(tried, Setting(wish.policy.quantile, wish.safety), former)
     wish = with_setting(wish, Setting(row.chosen.quantile, row.chosen.safety_factor))
-    return ahead_at(series, ahead.result, wish), replace(wish, tuning=row)
+    without = None if ahead.without is None else ahead_at(series, ahead.without.result, wish)
+    return replace(ahead_at(series, ahead.result, wish), without=without), replace(wish, tuning=row)
 
 
 def with_setting(wish: Wish, setting: Setting) -> Wish:

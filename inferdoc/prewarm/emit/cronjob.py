@@ -25,12 +25,13 @@ from inferdoc.prewarm.emit.base import (
     to_yaml,
 )
 from inferdoc.prewarm.emit.orders import hold_words, release_words
-from inferdoc.prewarm.emit.parts import in_domain, part_of
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
 
 RUN_SECONDS = 120
+EVERY_MINUTES = 10
 EXPIRY = "expiry"
 
 
@@ -102,7 +103,7 @@ def expiry(
 ) -> dict[str, Any]:
     """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
     it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
-    name = short_name("prewarm", pool.row.name, EXPIRY)
+    name = expiry_name(pool.row.name)
     account = short_name("inferdoc-prewarm", pool.row.name)
     if aim.subresource is None:
         put_back = release_words(pool.row.name, options, aim.word)
@@ -120,6 +121,29 @@ def expiry(
     made = cron_object(plan, pool, options, name, schedule, 86_400, job)
     made["spec"]["timeZone"] = "Etc/UTC"
     return made
+
+
+def expiry_by_stamp(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace | Aim
+) -> list[dict[str, Any]]:
+    """A CronJob, with its rights, that gives the object back once the plan stamped on it has expired, and then deletes
+    itself: neither KEDA's triggers nor a floor have an end. It goes by the stamp, so that whoever renews the plan on
+    the object renews it too."""
+    rule = {
+        "apiGroups": [place.group],
+        "resources": [place.resource],
+        "resourceNames": [options.name],
+        "verbs": ["get", "patch", *(["delete"] if place is SCALED_OBJECT else [])],
+    }
+    name, account = expiry_name(pool.row.name), short_name("inferdoc-prewarm", pool.row.name)
+    job = job_spec(account, options.image, [*release_words(pool.row.name, options, place.word), f"--job={name}"])
+    made = cron_object(plan, pool, options, name, f"*/{EVERY_MINUTES} * * * *", 300, job)
+    return [*rights(pool, options, [rule, removal([name])]), made]
+
+
+def expiry_name(pool: str) -> str:
+    """Of the CronJob that ends a pool's plan."""
+    return short_name("prewarm", pool, EXPIRY)
 
 
 def object_rule(aim: Aim, name: str) -> dict[str, Any]:
