@@ -136,7 +136,7 @@ def _dhr(folded: Folded) -> tuple[str, Predict]:
     day = rhythm.blocks
 
     def errors(upto: int, fit: np.ndarray) -> np.ndarray:
-        return np.nan_to_num(rhythm.left(upto, fit))
+        return np.asarray(np.nan_to_num(rhythm.left(upto, fit)))
 
     left = errors(folded.count, rhythm.fit(folded.count))
     tried = [short + seasonal for short in ([1], [1, 2]) for seasonal in ([], [day], [day, day + 1])]

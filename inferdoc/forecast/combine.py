@@ -11,8 +11,7 @@ import numpy as np
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.baselines import last_week
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.likedays import like_days
-from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps
+from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, like_days
 from inferdoc.forecast.residual import corrections
 from inferdoc.forecast.result import Candidate
 from inferdoc.forecast.shares import shares

@@ -15,13 +15,12 @@ from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.ending import with_ending
+from inferdoc.prewarm.ending import apply_jobs, with_ending
 from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.prewarm.guide import Guide, guide
 from inferdoc.prewarm.hold import Order, hold, release
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.record import refuse_other_place
-from inferdoc.prewarm.scheduled import apply_jobs
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
 

@@ -1,5 +1,5 @@
-"""The CronJob in the cluster that ends a plan whose floor or triggers `prewarm apply` has set: should no run come any
-more, the object is given back all the same."""
+"""Jobs in the cluster that `prewarm apply` installs: those of its target `cronjob`, and the one that gives an object
+back once the plan on it has expired and no run comes any more."""
 
 from __future__ import annotations
 
@@ -8,13 +8,32 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.apply import Applied
-from inferdoc.prewarm.emit.aim import Aim, look
-from inferdoc.prewarm.emit.base import EmitOptions, prune_words, selector, to_yaml
-from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, expiry_name
+from inferdoc.prewarm.apply import Applied, apply
+from inferdoc.prewarm.emit.aim import Aim, aim_of, look
+from inferdoc.prewarm.emit.base import EmitOptions, changes, prune_words, selector, to_yaml
+from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, expiry_name, over_own_floor
 from inferdoc.prewarm.emit.parts import TriggerPlace
 from inferdoc.prewarm.guide import Guide
-from inferdoc.prewarm.scheduled import KINDS
+
+KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
+
+
+def apply_jobs(led: Guide, options: EmitOptions, really: bool) -> Applied:
+    """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is looked at in any
+    case."""
+    aim = aim_of(options.kind or "HorizontalPodAutoscaler")
+    result = apply(led, aim.kind, options, really, look_first=True)
+    pool, text = str(options.pool), None
+    words = ["kubectl", "delete", KINDS, f"--selector={selector(pool)}", f"--namespace={options.namespace}"]
+    if led.plan is not None and led.pool is not None and result.fault is None:
+        found = kubectl.get(aim.kubectl_resource, str(options.name), options.namespace)
+        if changes(over_own_floor(led.pool, found, aim)[0]):
+            words = prune_words(pool, options.namespace)
+            text = cronjob_for(led.plan, replace(options, existing=found), aim)
+    if really:
+        kubectl.run(words, text)
+    return result
+
 
 POD = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
 

@@ -91,8 +91,8 @@ def plan_svg(row: PoolRow, series: LoadSeries, ahead: Outlook, price: float | No
         replicas.legend(handles=drawn, loc="upper left", fontsize=8, ncols=3, frameon=False)
         load.legend(loc="upper left", fontsize=8, ncols=4, frameon=False)
         for axes in (load, replicas):
-            axes.xaxis.set_major_locator(locator := AutoDateLocator())
-            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+            axes.xaxis.set_major_locator(locator := AutoDateLocator())  # type: ignore[no-untyped-call]
+            axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
             axes.set_ylim(bottom=0, top=1.2 * axes.get_ylim()[1])
             axes.grid(alpha=0.25, linewidth=0.6)
             axes.spines["top"].set_visible(False)

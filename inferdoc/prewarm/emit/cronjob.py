@@ -10,7 +10,12 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     BASE,
+    GENERATED,
     PLACED,
+    PLAN_BASE,
+    PLAN_ID,
+    VALID_UNTIL,
+    ZONE,
     EmitOptions,
     FloorChange,
     changes,
@@ -24,7 +29,6 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.orders import hold_words, release_words
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
@@ -262,3 +266,40 @@ def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
             }
         },
     }
+
+
+SAID = {
+    "--plan-id": PLAN_ID,
+    "--generated": GENERATED,
+    "--until": VALID_UNTIL,
+    "--base": PLAN_BASE,
+    "--zone": ZONE,
+}
+"""What of a plan's stamp a command says beside the pool."""
+
+
+def hold_words(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, floor: int, base: int) -> list[str]:
+    """Puts a floor on the object unless the user set another. base: the user's own."""
+    aim.refuse(floor)
+    stamp = {**stamps(plan, pool.row), PLAN_BASE: str(base)}
+    levels = sorted({base, pool.row.base, *(window.replicas for window in pool.windows)})
+    return [
+        *_start("hold", aim.word, pool.row.name, options),
+        f"--floor={floor}",
+        f"--levels={','.join(map(str, levels))}",
+        f"--max={pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)}",
+        *(f"{option}={stamp[key]}" for option, key in SAID.items()),
+        *(["--scale-to-zero"] if floor == 0 else []),
+        "--yes",
+    ]
+
+
+def release_words(pool: str, options: EmitOptions, target: str) -> list[str]:
+    """Gives the object back once its plan is past its validity; before, and where nothing of ours is left, it changes
+    nothing. target: the short word of its kind, or `keda-cron`."""
+    return [*_start("release", target, pool, options), "--expired", "--yes"]
+
+
+def _start(verb: str, target: str, pool: str, options: EmitOptions) -> list[str]:
+    place = [f"--name={options.name or pool}", f"--namespace={options.namespace}"]
+    return ["inferdoc", "prewarm", verb, f"--target={target}", f"--pool={pool}", *place]
