@@ -55,6 +55,12 @@ def _request(context: click.Context) -> Any:
     return PlanRequest(words, files)
 
 
+def _page(*drawn: Any) -> str:
+    from inferdoc.report.prewarm_html import prewarm_html
+
+    return prewarm_html(*drawn)
+
+
 def _schema(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     """Print the schema of a plan and stop."""
     if wanted:
@@ -154,7 +160,7 @@ def plan(**asked: Any) -> None:
 
     context = click.get_current_context()
     request = _request(context)
-    context.exit(work.plan(origin=origin(asked), asked=request, **asked))
+    context.exit(work.plan(origin=origin(asked), asked=request, draw=_page, **asked))
 
 
 @command.command("explain")

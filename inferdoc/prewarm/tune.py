@@ -13,7 +13,7 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.prewarm.build import Outlook, Wish, ahead_at, outlook, shaped
+from inferdoc.prewarm.build import Outlook, Wish, ahead_at
 from inferdoc.prewarm.plan import PoolRow, SettingRow, TuningRow
 from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
 from inferdoc.prewarm.replay import Site, oracle, per_minute, reactive, unserved
@@ -57,12 +57,6 @@ class Tried:
             round(self.surely, 4),
             round(self.price, 4),
         )
-
-
-def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
-    """The plan of one pool. An abstention yields a pool without windows and the reason. Raises InferdocError for a plan
-    that would hold the maximum all week."""
-    return shaped(*tuned(series, outlook(series, wish), wish))
 
 
 def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish]:
