@@ -74,7 +74,7 @@ PRIORS: dict[str, tuple[tuple[str, ...], str, float, float]] = {
 """What is fitted -> kinds of hardware or engines that share it, the share, its value in kernels (of an engine: 50 ms
 and one of ten requests), how far it may lie off (log)."""
 NOISE, FIRST_NOISE = 0.2, 0.4
-"""Spread of the logarithm of a measured time about a perfect prediction, for the fit: of a step, to the first token."""
+"""Spread of the logarithm of a measured time about a perfect prediction: a step, the first token."""
 ENOUGH, FAMILY_ENOUGH = 19, 9
 """Results of a cell, or of a whole family, that has a range of its own: two or one of them lie at each end or beyond."""
 TAIL = 0.1

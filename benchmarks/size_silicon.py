@@ -143,7 +143,8 @@ def unseen(path: Path) -> str:
         for engine in ("vllm", "trtllm", "sglang"):
             groups[f"{metric[:4]}, {engine}"] = [point for point in of_metric if point.row["engine"] == engine]
         for title, chosen in groups.items():
-            lines.append(f"| {title} | {errors(chosen, [values[point] for point in chosen])} |")
+            if chosen:
+                lines.append(f"| {title} | {errors(chosen, [values[point] for point in chosen])} |")
     return "\n".join(lines)
 
 
