@@ -76,7 +76,7 @@ and one of ten requests), how far it may lie off (log)."""
 NOISE, FIRST_NOISE = 0.2, 0.4
 """Spread of the logarithm of a measured time about a perfect prediction: a step, the first token."""
 ENOUGH, FAMILY_ENOUGH = 19, 9
-"""Results of a cell, or of a whole family, that has a range of its own: two or one of them lie at each end or beyond."""
+"""Results of a cell, or of a family, that has a range of its own: two or one of them lie at each end or beyond."""
 TAIL = 0.1
 """Of the misses, beyond each end of a range."""
 
