@@ -135,7 +135,7 @@ def unseen(path: Path) -> str:
     rows = [row for key, both in sample(path).items() if key not in known for row in both]
     every = points_of(rows, skip=True)
     values = {point: point.answer(efficiency) for point in every}
-    lines = ["| results not in points.csv | number | median error | 90th percentile | inside the range |"]
+    lines = ["| results outside the fit | number | median error | 90th percentile | inside the range |"]
     lines.append("| --- | ---: | ---: | ---: | ---: |")
     for metric in ("TPOT ms", "TTFT ms"):
         of_metric = [point for point in every if point.row["metric"] == metric]
