@@ -43,6 +43,13 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--slo", metavar="NAME=..,..", help="Both objectives in one: ttft=2s,itl=50ms.")
 @click.option("--ttft", metavar="DURATION", help="Objective for the p95 of the time to first token (default 2s).")
 @click.option("--itl", metavar="DURATION", help="Objective for the mean time between tokens (default 50ms).")
+@click.option(
+    "--server",
+    type=click.Choice(["vllm", "sglang", "trtllm"]),
+    default="vllm",
+    show_default=True,
+    help="Server that runs the model.",
+)
 @click.option("--max-num-seqs", type=COUNT, metavar="N", help="As given to vLLM (default: its own).")
 @click.option("--max-num-batched-tokens", type=COUNT, metavar="N", help="As given to vLLM (default: its own).")
 @click.option("--gpu-memory-utilization", type=float, metavar="SHARE", help="As given to vLLM (default 0.92).")

@@ -12,8 +12,7 @@ from inferdoc.report.decision_text import HEADER, NUMBERS, decision_cells, reaso
 from inferdoc.report.html_finding import pairs, table
 from inferdoc.report.html_numbers import listed
 from inferdoc.report.html_page import document
-from inferdoc.sizing.decision import cost_of
-from inferdoc.sizing.decision_model import DecisionAnswer, DecisionRow
+from inferdoc.sizing.decision_model import DecisionAnswer, DecisionRow, cost_of
 from inferdoc.words import figure
 
 LABELLED = 8

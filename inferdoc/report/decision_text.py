@@ -9,8 +9,8 @@ import click
 
 from inferdoc.report.columns import Columns
 from inferdoc.report.wrapping import NO_BREAK, WIDEST, fitted, painted, wrap
-from inferdoc.sizing.decision import AGGREGATED, placed
-from inferdoc.sizing.decision_model import DecisionAnswer, DecisionRow
+from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow
+from inferdoc.sizing.decision_words import placed
 from inferdoc.words import figure
 
 SHOWN = 12
