@@ -183,8 +183,9 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
     for condition in recipe.unless:
         past = condition.when == "before"
         outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
-        if later is not None and not past and not outcome.holds and (seen := evaluate(condition, later, unit)).holds:
-            outcome = seen
+        if later is not None and not past and not outcome.holds:
+            with_impact = evaluate(condition, later, unit)
+            outcome = with_impact if with_impact.holds else outcome
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             verdicts[unit] = Verdict(recipe, unit, against=reason)
