@@ -215,8 +215,11 @@ def _other_names(session: Session) -> tuple[str, str, str, str, int] | None:
         for name in declared_series([engine])
         if re.match(rf"{engine.family}[:_]", name)
     }
+    declared = {*declared_series(session.catalogue.exporters.values())}
     found: dict[tuple[str, str], list[str]] = {}
     for name in session.names:
+        if name in declared:  # of another program, which has a name of its own for it
+            continue
         for at in (each.end() for each in re.finditer(r"[:_]", name)):
             if name[at:] in ends:
                 found.setdefault((name[:at], ends[name[at:]][0].exporter), []).append(name)

@@ -36,6 +36,9 @@ def waiting(reason: str, pod: str = POD["pod"], container: str = "vllm") -> Rows
     return {"up": [(KSM, 1)], "kube_pod_container_status_waiting_reason": [(labels, 1)]}
 
 
+FRONT = [
+    f"{name}_seconds_{part}" for name in ("time_to_first_token", "inter_token_latency") for part in ("sum", "count")
+]
 RAW = "kubectl get --raw /api/v1/namespaces/llm/pods/llama-7d4b9c6f5d-x2vtz:8000/proxy/metrics"
 LOG = "kubectl -n llm logs llama-7d4b9c6f5d-x2vtz -c vllm --previous --tail=300"
 FORWARD = "kubectl -n llm port-forward llama-7d4b9c6f5d-x2vtz 8000"
@@ -69,6 +72,10 @@ STATES: dict[str, tuple[Rows, str, str, str | None]] = {
         {"up": [(ENGINE, 1)], "process_start_time_seconds": [(ENGINE, BEGIN - 5000)]}, "no-engine-metrics",
         "1 target responded, none with metrics of an engine. Scrape /metrics on the port of the API server",
         RAW,
+    ),
+    "names-of-a-front-end": (
+        {"up": [(ENGINE, 1)], **{f"dynamo_frontend_{name}": [(ENGINE, 3)] for name in FRONT}},
+        "no-engine-metrics", "1 target responded, none with metrics of an engine", RAW,
     ),
     "other-names": (
         engine("acme_vllm_", work=3.0), "other-names",
