@@ -13,7 +13,7 @@ from inferdoc.forecast.baselines import last_week
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, like_days
 from inferdoc.forecast.residual import corrections
-from inferdoc.forecast.result import Candidate
+from inferdoc.forecast.result import CandidatePath
 from inferdoc.forecast.shares import shares
 
 FOLDS = 10
@@ -119,7 +119,7 @@ def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combinati
     return Combination(center, first, residuals, trials, past, near, fitted_text)
 
 
-def candidates(trials: Trials, weights: Mapping[str, float]) -> list[Candidate]:
+def candidates(trials: Trials, weights: Mapping[str, float]) -> list[CandidatePath]:
     """The paths by weight, with what each was off on the first day of the back-tested ones."""
     off, errors = {}, {}
     actual = trials.actual[trials.usable, 0]
@@ -131,7 +131,7 @@ def candidates(trials: Trials, weights: Mapping[str, float]) -> list[Candidate]:
     for name in sorted(off, key=lambda name: -weights[name]):
         alike = {other: _correlation(off[name], off[other]) for other in off if other != name}
         like = max(alike, key=lambda other: alike[other], default="")
-        found.append(Candidate(name, weights[name], errors[name], like, alike.get(like, 0.0)))
+        found.append(CandidatePath(name, weights[name], errors[name], like, alike.get(like, 0.0)))
     return found
 
 

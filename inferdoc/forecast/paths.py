@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.forecast.calendar import WEEK, Rows, since_sunday
-from inferdoc.forecast.rhythm import Rhythm
+from inferdoc.forecast.rhythm import DayKindRegression
 
 SMOOTH_MINUTES = 25.0
 DAY_HALF_LIFE = 1.0
@@ -41,8 +41,8 @@ class Folded:
         return float(known.mean()) if len(known) else 0.0
 
     @cached_property
-    def rhythm(self) -> Rhythm:
-        return Rhythm(self.rows, self.z)
+    def rhythm(self) -> DayKindRegression:
+        return DayKindRegression(self.rows, self.z)
 
 
 def smooth(rows: np.ndarray, minutes: float) -> np.ndarray:

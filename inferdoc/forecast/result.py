@@ -13,7 +13,7 @@ SCHEMA = "inferdoc.forecast/v1"
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidatePath:
     """A path of the combination on the back-tested days. weight: its share; error: mean absolute error per step, unit
     of the input; like: the path whose errors are most like its own, and correlation: of the two, -1 to 1."""
 
@@ -54,7 +54,7 @@ class Forecast:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     missed: float | None = None
-    candidates: tuple[Candidate, ...] = ()
+    candidates: tuple[CandidatePath, ...] = ()
     arima: str = ""
 
     @property

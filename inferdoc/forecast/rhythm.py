@@ -16,7 +16,7 @@ DAILY_RIDGE, WEEKEND_RIDGE, WEEKDAY_RIDGE = 1e-3, 0.05, 0.2
 HALF_LIFE = 14.0
 
 
-class Rhythm:
+class DayKindRegression:
     """In blocks of half an hour, B a day. x: float64[R+F, B, C], regressors; z: float64[R, B], square root of the load,
     NaN for gaps; size: columns of `rows` in a block."""
 

@@ -23,8 +23,8 @@ BENCHMARKS = ROOT / "benchmarks"
 SCRIPT = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
 TABLE_ROW = r"\|[ :]*-{3}[^\n]*\n\|[^\n]*\d[^\n]*\|"
 """The line below the head of a Markdown table, and a row with a number."""
-EXEMPT = "real_vllm/"
-"""`make real-vllm` installs 4 GB; the parts that need no vLLM have tests of their own."""
+EXEMPT = ("real_vllm/", "real_stacks/")
+"""`make real-vllm` and `make real-stacks` install gigabytes; the parts that need none have tests of their own."""
 WRITTEN = ("docs/*.md", "diagnostics/calibration.yaml", "benchmarks/public/labels.json")
 """What scripts write by default."""
 
@@ -54,6 +54,8 @@ SMOKE = {
     "canary.py": Smoke("--seeds 1 --only alike"),
     "collector.py": Smoke("--rates 5 --seconds 1"),
     "conformance.py": Smoke("{inputs}/openmetrics {inputs}/common"),
+    "decoded.py": Smoke("{inputs}/fleet.db --since 5m --rows 3"),
+    "duckdb_scan.py": Smoke("--pods 2 --turns 1", slow="simulates two hours, and exports them to Parquet"),
     "demos.py": Smoke("--only prefill-compute-bound"),
     "diagnose.py": Smoke(
         "--pods 2 --health some --minutes 2 --turns 1 --cold", r"\| prometheus \| 2, some", PROMETHEUS

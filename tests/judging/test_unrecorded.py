@@ -165,7 +165,8 @@ FULL = {
 
 def test_a_full_cache_that_makes_requests_wait(diagnosed):
     finding = only(diagnosed(recorded(Engine("p0", **FULL), *QUIET)), "kv-capacity-bound", "p0")
-    assert {r.id for r in finding.ruled_out} >= {"kv-preemption-thrash", "demand-beyond-capacity"}
+    unlikely = {r.id for r in finding.ruled_out} | {r.id for r in finding.differential if r.probability <= 0.02}
+    assert unlikely >= {"kv-preemption-thrash", "demand-beyond-capacity"}
     step = next(s for s in finding.next_steps if "Size the cache" in s.do)
     assert "tokens" in step.do and any(c.isdigit() for c in step.do)
 
