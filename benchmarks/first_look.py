@@ -34,7 +34,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.impact import UNEXPLAINED
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
-from inferdoc.pages.look import Pace, look
+from inferdoc.pages.live_scrape import Pace, look
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.recording import record

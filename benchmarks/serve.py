@@ -27,7 +27,7 @@ from measured import measured_line
 
 from inferdoc.judging.model import seconds
 from tests.live.recorded_clusters import SCENARIOS, Cluster, Served, recorded, served, with_past
-from tests.serve.repeats import told_after
+from tests.serve.repeats import delivered_after
 
 LEAD = 60.0
 """How old the faults are before the first fleet is recorded."""
@@ -135,7 +135,7 @@ def _row(running: Served, cluster: Cluster, name: str | None) -> Row:
 
 def repeated(row: Row) -> Row:
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
-        return replace(row, repeat=told_after(row.scenario, Path(folder)).cause)
+        return replace(row, repeat=delivered_after(row.scenario, Path(folder)).cause)
 
 
 def table(rows: Sequence[Row]) -> str:

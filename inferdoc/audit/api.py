@@ -18,7 +18,7 @@ from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, se
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
 from inferdoc.fleet.lineage import Lineage
-from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
+from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, assignments_of, resolve
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.completeness import silent_pods, without_metrics
 from inferdoc.judging.focus import focus_on
@@ -53,7 +53,7 @@ class AuditOptions:
     manifests say of the workloads."""
 
     match: tuple[Matcher, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: FleetFilter = field(default_factory=FleetFilter)
     config: Config = field(default_factory=Config)
     catalogue: Catalogue | None = None
     declared: tuple[Declared, ...] = ()

@@ -9,7 +9,7 @@ import numpy as np
 
 from inferdoc.audit.cost import total_gpus, wasted
 from inferdoc.audit.judge import Doubt, Standstill, Verdicts
-from inferdoc.audit.model import Advice, AuditVerdict, CannotTell, Observed, Place, PoolLooked, Reason, StandingState
+from inferdoc.audit.model import Advice, AuditVerdict, UndeterminedState, Observed, Place, AuditedPool, Reason, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
@@ -107,12 +107,12 @@ def pool_name(pool: Pool) -> str:
     return ", ".join(words)
 
 
-def pool_of(watched: Watched, pool: Pool) -> PoolLooked:
+def pool_of(watched: Watched, pool: Pool) -> AuditedPool:
     units = watched.units(pool)
     counts = [count for unit in units if (count := watched.requests(unit)) is not None]
     use = peak_use(watched, pool)
     known = all(watched.gpus(unit) is not None for unit in units)
-    return PoolLooked(
+    return AuditedPool(
         pool_name(pool),
         len({unit.member.key for unit in units}),
         sum(1 for unit in units if watched.quiet(unit)),
@@ -123,7 +123,7 @@ def pool_of(watched: Watched, pool: Pool) -> PoolLooked:
     )
 
 
-def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
+def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[UndeterminedState]:
     """The doubts, one entry per state and reason. Where any pool lacks signals it says which, and what to switch on."""
     groups: dict[tuple[State, Reason, str], list[Doubt]] = {}
     for doubt in doubts:
@@ -134,7 +134,7 @@ def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
     for (state, reason, _), members in groups.items():
         missing = sorted({name for doubt in members for reading in doubt.readings for name in reading.missing})
         found.append(
-            CannotTell(
+            UndeterminedState(
                 state.id,
                 state.title,
                 reason,

@@ -90,7 +90,7 @@ class StandingState(msgspec.Struct):
     accepted: str | None = None
 
 
-class CannotTell(msgspec.Struct):
+class UndeterminedState(msgspec.Struct):
     """A state that could not be judged on some pools. reason: signals are missing, the window is too short, or too
     little traffic; what: in words; enable: what to do."""
 
@@ -103,7 +103,7 @@ class CannotTell(msgspec.Struct):
     enable: str
 
 
-class PoolLooked(msgspec.Struct):
+class AuditedPool(msgspec.Struct):
     """A pool as it was looked at. gpus: None where not known; requests: ended in the window; busy: share of the
     window; use: at the busiest twentieth, by the scarcest of cache, prefill and batch."""
 
@@ -135,9 +135,9 @@ class Audit(msgspec.Struct, rename={"schema_": "schema"}):
     summary: str
     states: list[StandingState]
     accepted: list[StandingState]
-    cannot_tell: list[CannotTell]
+    cannot_tell: list[UndeterminedState]
     not_applicable: list[str]
-    pools: list[PoolLooked]
+    pools: list[AuditedPool]
     timing: AuditTiming
 
     def to_json(self) -> str:

@@ -11,7 +11,7 @@ from inferdoc.audit.rank import SEVERITIES
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Wanted
+from inferdoc.fleet.members import FleetFilter
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.request import matcher
 from inferdoc.source.base import Source
@@ -24,7 +24,7 @@ def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[st
     """Audit as asked. asked: the values of the command's options by name."""
     chosen = AuditOptions(
         match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        wanted=FleetFilter(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
         declared=tuple(read_manifests(asked.get("manifests") or ())),

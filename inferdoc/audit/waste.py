@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.quantities import QUANTITIES, longer_step, middle, pool_mean
-from inferdoc.audit.roles_apart import partners, use_of_pools
+from inferdoc.audit.role_imbalance import partners, use_of_pools
 from inferdoc.audit.watched import Watched
 from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.judging.view import Unit

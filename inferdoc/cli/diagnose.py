@@ -72,7 +72,7 @@ def command(**asked: Any) -> int:
     """
     from inferdoc.audit.beside import diagnosis
     from inferdoc.audit.request import audited_beside
-    from inferdoc.cluster.look import look_at_cluster, probe_pods, urls_of
+    from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, urls_of
     from inferdoc.cluster.traces import link_traces
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import exit_code
@@ -92,7 +92,7 @@ def command(**asked: Any) -> int:
         price_findings(answer, source, config, catalogue)
         link_traces(answer, source, catalogue, config.links.trace_url)
         if asked["kubernetes"]:
-            look_at_cluster(answer, catalogue)
+            add_cluster_evidence(answer, catalogue)
         if asked["probe"]:
             probe_pods(answer, catalogue, urls_of(answer), {})
         if asked["predict"]:
@@ -108,9 +108,9 @@ def command(**asked: Any) -> int:
         fault = faults.traced if options.debugging() and not in_place else faults.told
         watch = Watch(look, WATCH_SECONDS, fault)
         if not in_place:
-            from inferdoc.watch.rounds import tell_changes
+            from inferdoc.watch.rounds import print_changes
 
-            tell_changes(watch, show, messages.fail, whole=asked["output"] != "text")
+            print_changes(watch, show, messages.fail, whole=asked["output"] != "text")
         return _watch_in_place(watch, source.location, asked, colour)
     with options.working(f"reading {source.location}"):
         found = look()
@@ -137,7 +137,7 @@ def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: boo
 
 def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
-    from inferdoc.cluster.look import probe_pods, urls_of
+    from inferdoc.cluster.evidence import probe_pods, urls_of
     from inferdoc.judging.request import exit_code
     from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
-    from inferdoc.pages.look import Pace
+    from inferdoc.pages.live_scrape import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -244,7 +244,7 @@ def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
 
 def pace(asked: dict[str, Any]) -> Pace:
     """How live pages are looked at."""
-    from inferdoc.pages.look import Pace
+    from inferdoc.pages.live_scrape import Pace
     from inferdoc.times import length_of
 
     return Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))

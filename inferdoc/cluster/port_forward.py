@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inferdoc.cluster.look import kubectl
+from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import Kubectl
 
 NAMED = re.compile(r"prometheus|thanos-query|vmsingle|vmselect|mimir", re.IGNORECASE)

@@ -143,7 +143,7 @@ def assignments_of(pods: Iterable[PodSection]) -> list[Assignment]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FleetFilter:
     """The user's selection; None means any."""
 
     model: str | None = None

@@ -21,7 +21,7 @@ from inferdoc.catalogue.recognise_names import NameReader
 from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import Wanted, assignments_of
+from inferdoc.fleet.members import FleetFilter, assignments_of
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
@@ -199,7 +199,7 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
                         import_file(store, io.BytesIO(samples.read(LARGEST_SAMPLES)))
         except (zipfile.BadZipFile, EOFError, OSError) as error:
             raise CapsuleError(f"{place}: its samples cannot be read: {error}") from None
-        wanted = Wanted(*(capsule.focus.get(name) for name in FOCUS))
+        wanted = FleetFilter(*(capsule.focus.get(name) for name in FOCUS))
         options = Options(wanted=wanted, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
         with closing(open_source(store=path, labels=capsule.labels.chosen)) as source:
             return capsule, _judged(source, options, capsule.from_ms, capsule.until_ms)

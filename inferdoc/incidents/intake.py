@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from inferdoc.errors import InferdocError
-from inferdoc.incidents.model import AlertScope, AlertTold, Why, common_place, fits
+from inferdoc.incidents.model import AlertScope, ReceivedAlert, Why, common_place, fits
 from inferdoc.incidents.record import Record
 
 Outcome = Literal["accepted", "merged", "ignored"]
@@ -41,7 +41,7 @@ class Merging:
     queue: int = 64
 
 
-def take(record: Record, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging) -> Outcome:
+def take(record: Record, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging) -> Outcome:
     """Enter the alerts of one message. Raises QueueFullError, and enters nothing then."""
     if not alerts:
         return "ignored"
@@ -60,7 +60,7 @@ def take(record: Record, alerts: Sequence[AlertTold], tenant: str, now: float, r
 
 
 def _known(
-    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+    connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging
 ) -> str | None:
     """The incident that an alert of the message belongs to already: open, or over for less than the grace time."""
     for alert in alerts:
@@ -75,7 +75,7 @@ def _known(
 
 
 def _beside(
-    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+    connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging
 ) -> str | None:
     """An incident of the same pool whose alerts began at about the same time."""
     place = common_place(alerts)
@@ -92,7 +92,7 @@ def _beside(
     return None
 
 
-def _opened(connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str) -> str:
+def _opened(connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str) -> str:
     firing = [alert for alert in alerts if alert.ends is None]
     opened = min(alert.starts for alert in firing)
     place = common_place(firing)
@@ -105,7 +105,7 @@ def _opened(connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant:
 
 
 def _why(
-    connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float, rules: Merging
+    connection: sqlite3.Connection, name: str, alerts: Sequence[ReceivedAlert], now: float, rules: Merging
 ) -> Why | None:
     """Why to look at a known incident: None where nothing is new."""
     firing = [alert for alert in alerts if alert.ends is None]
@@ -131,7 +131,7 @@ def _why(
     return "repeat" if last is None or now - last >= rules.repeat else None
 
 
-def _enter(connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float) -> None:
+def _enter(connection: sqlite3.Connection, name: str, alerts: Sequence[ReceivedAlert], now: float) -> None:
     """Alertmanager says the end of an alert only while it remembers it: one that begins again has ended before."""
     for alert in alerts:
         connection.execute(

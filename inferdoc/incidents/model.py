@@ -37,7 +37,7 @@ class AlertScope(msgspec.Struct, frozen=True):
         return ", ".join(f"{name} {value}" for name, value in named if value)
 
 
-class AlertTold(msgspec.Struct):
+class ReceivedAlert(msgspec.Struct):
     """One alert. fingerprint: Alertmanager's, of its labels; starts, ends: Unix seconds, ends None while it fires;
     url: of its rule in Prometheus."""
 
@@ -70,7 +70,7 @@ class Story(msgspec.Struct, frozen=True):
     onset: str | None = None
     pods: tuple[str, ...] = ()
 
-    def tells_the_same(self, other: Story | None) -> bool:
+    def is_same_story(self, other: Story | None) -> bool:
         """Whether a reader of the other one learns nothing new from this one."""
         return other is not None and (self.verdict, self.cause) == (other.verdict, other.cause)
 
@@ -104,16 +104,16 @@ class Incident(msgspec.Struct):
     resolved: float | None
     reopened: int
     ended_by: str | None
-    alerts: list[AlertTold]
+    alerts: list[ReceivedAlert]
     story: Story | None = None
 
     @property
-    def firing(self) -> list[AlertTold]:
+    def firing(self) -> list[ReceivedAlert]:
         """The alerts that go on."""
         return [alert for alert in self.alerts if alert.ends is None]
 
 
-def common_place(alerts: Sequence[AlertTold]) -> AlertScope:
+def common_place(alerts: Sequence[ReceivedAlert]) -> AlertScope:
     """What all the alerts agree on."""
     places = [alert.place for alert in alerts]
     shared = {

@@ -36,7 +36,7 @@ def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
 
 def told(record: Record, incident: str) -> int:
     """The number of the last look that told a cause, else of the last that told anything. Raises InferdocError."""
-    look = record.telling_look(incident)
+    look = record.conclusive_run(incident)
     if look is None:
         raise InferdocError(f"{incident}: no look at this incident has told anything yet")
     return look.number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.incidents.looks import FARTHEST_SECONDS, IS_DUE, PostDue
+from inferdoc.incidents.runs import FARTHEST_SECONDS, IS_DUE, PostDue
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import Record, incident_of, look_of
 

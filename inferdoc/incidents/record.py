@@ -14,7 +14,7 @@ import msgspec
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.incidents.database import Database, RecordError
-from inferdoc.incidents.model import AlertScope, AlertTold, Incident, Look, Story
+from inferdoc.incidents.model import AlertScope, ReceivedAlert, Incident, Look, Story
 from inferdoc.judging.model import Diagnosis
 
 MOST_LISTED = 1000
@@ -98,12 +98,12 @@ class Record:
             row = connection.execute("SELECT page FROM look WHERE number = ?", (look,)).fetchone()
         return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
 
-    def newest_look(self, incident: str) -> Look | None:
+    def newest_run(self, incident: str) -> Look | None:
         """The last look that told something."""
         told = [look for look in self.looks(incident) if look.state == "done"]
         return told[-1] if told else None
 
-    def telling_look(self, incident: str) -> Look | None:
+    def conclusive_run(self, incident: str) -> Look | None:
         """The last look that told a cause, else the last that told anything; None without one."""
         done = [look for look in self.looks(incident) if look.state == "done"]
         return next((look for look in reversed(done) if look.story and look.story.cause), done[-1] if done else None)
@@ -150,11 +150,11 @@ def story_of(text: str | None) -> Story | None:
     return None if text is None else msgspec.json.decode(text, type=Story)
 
 
-def _alert(row: sqlite3.Row) -> AlertTold:
+def _alert(row: sqlite3.Row) -> ReceivedAlert:
     labels, annotations = (msgspec.json.decode(row[name], type=dict[str, str]) for name in ("labels", "annotations"))
-    return AlertTold(row["fingerprint"], row["name"], labels, annotations, row["starts"], row["ends"], row["url"])
+    return ReceivedAlert(row["fingerprint"], row["name"], labels, annotations, row["starts"], row["ends"], row["url"])
 
 
-def names_of(alerts: Sequence[AlertTold]) -> list[str]:
+def names_of(alerts: Sequence[ReceivedAlert]) -> list[str]:
     """The names of alerts, each once."""
     return list(dict.fromkeys(alert.name for alert in alerts))

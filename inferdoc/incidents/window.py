@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from inferdoc.incidents.alert_rules import RuleTimes, times_of
-from inferdoc.incidents.model import AlertTold
+from inferdoc.incidents.model import ReceivedAlert
 
 CALM_SECONDS = 900.0
 """Before the earliest beginning: an onset needs something calm before it in the window (the history before that is read
@@ -14,7 +14,7 @@ MOST_SECONDS = 24 * 3600.0
 """An alert that fires for days is looked at over its last day."""
 
 
-def window_from(alerts: Sequence[AlertTold], now: float, rules: Mapping[str, RuleTimes]) -> float:
+def window_from(alerts: Sequence[ReceivedAlert], now: float, rules: Mapping[str, RuleTimes]) -> float:
     """Where the window begins, Unix seconds: before the earliest alert by the `for` of its rule and what that looks
     back over. alerts: those that fire, or all where none does."""
     firing = [alert for alert in alerts if alert.ends is None] or list(alerts)

@@ -25,7 +25,7 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.judging.request import diagnosis, options_of
-from inferdoc.pages.look import PAST, Pace, look, scrape_rounds
+from inferdoc.pages.live_scrape import PAST, Pace, look, scrape_rounds
 from inferdoc.source.recognise import Recognised, recognise
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store.importer import import_file

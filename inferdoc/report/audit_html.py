@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.model import Audit, UndeterminedState, AuditedPool, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.escaping import html as escape
 from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
@@ -127,12 +127,12 @@ def _body(state: StandingState) -> str:
     return f'{badges}{facts}<h3>What shows it</h3>{shown}<h3>Next steps</h3><ol class="steps">{steps}</ol>'
 
 
-def _doubt(doubt: CannotTell) -> str:
+def _doubt(doubt: UndeterminedState) -> str:
     cells = (f"<code>{escape(doubt.id)}</code>", *map(escape, ("; ".join(doubt.pools), doubt.what, doubt.enable)))
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _pool(pool: PoolLooked) -> str:
+def _pool(pool: AuditedPool) -> str:
     cells = (
         pool.name,
         str(pool.pods),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.model import Audit, UndeterminedState, AuditedPool, StandingState
 from inferdoc.audit.observe import percent
 from inferdoc.report.brief import clock
 from inferdoc.report.text import COLOURS
@@ -79,7 +79,7 @@ def _state(number: int, state: StandingState, verbose: bool, paint: Callable[...
         yield from wrap("; ".join(state.sources), "   source   ")
 
 
-def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
+def _cannot_tell(doubts: list[UndeterminedState], verbose: bool) -> Iterator[str]:
     if not doubts:
         return
     yield ""
@@ -103,7 +103,7 @@ def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
         yield from wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
 
 
-def _pool(pool: PoolLooked) -> str:
+def _pool(pool: AuditedPool) -> str:
     parts = [f"{pool.pods} pod{'' if pool.pods == 1 else 's'}"]
     parts += [f"{pool.gpus} GPU{'' if pool.gpus == 1 else 's'}" if pool.gpus is not None else "GPUs not known"]
     parts += [f"{pool.requests:,.0f} requests"] if pool.requests is not None else []

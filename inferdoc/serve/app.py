@@ -26,7 +26,7 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.looker import TENANT_HEADER
+from inferdoc.serve.runner import TENANT_HEADER
 from inferdoc.serve.message import MessageError, alerts_of
 from inferdoc.serve.metrics import MetricsPage
 from inferdoc.serve.overview import Overview
@@ -164,7 +164,7 @@ class Service:
         return shown(incident, self.record.looks(incident.id))
 
     def _diagnosis(self, name: str) -> Any:
-        look = self.record.newest_look(self.record.incident(name).id)
+        look = self.record.newest_run(self.record.incident(name).id)
         if look is None:
             raise InferdocError("no look at this incident has told anything yet")
         return self.record.diagnosis(look.number)

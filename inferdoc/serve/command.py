@@ -23,7 +23,7 @@ from inferdoc.incidents.record import Record
 from inferdoc.serve.callers import callers_of, known_hosts
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.gate import Gate
-from inferdoc.serve.looker import Looker
+from inferdoc.serve.runner import Runner
 from inferdoc.serve.outputs.sending import address
 from inferdoc.serve.overview import Overview
 from inferdoc.source.configured import open_configured
@@ -59,7 +59,7 @@ def serve(
             address(output)
     every = float(seconds_of(asked["judge_every"], "--judge-every")) if asked.get("judge_every") else None
     source = {name: asked.get(name) for name in SOURCE if asked.get(name)}
-    looker = Looker(source, own_rules(), config_file, tuple(overlays), headers, section.deadline)
+    looker = Runner(source, own_rules(), config_file, tuple(overlays), headers, section.deadline)
     listening = bound(host, port)
     record = Record(record_file(msgspec.structs.replace(config, serve=section)), writing=True)
     try:

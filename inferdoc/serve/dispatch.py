@@ -18,13 +18,13 @@ from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents import looks, posts
 from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.looks import LookResult, PostDue
+from inferdoc.incidents.runs import RunOutcome, PostDue
 from inferdoc.incidents.model import Incident, Look
 from inferdoc.incidents.record import Record
-from inferdoc.serve.looker import Looker, LookFailedError
+from inferdoc.serve.runner import Runner, RunFailedError
 from inferdoc.serve.note import note
 from inferdoc.serve.outputs.sending import PostError
-from inferdoc.serve.outputs.told import tell
+from inferdoc.serve.outputs.delivery import tell
 from inferdoc.serve.supervisor import Supervisor
 
 LONGEST_NAP = 5.0
@@ -48,7 +48,7 @@ class Dispatcher:
     clock: Unix seconds."""
 
     record: Record
-    looker: Looker
+    looker: Runner
     outputs: Sequence[OutputSection]
     say: Callable[[str], None]
     concurrency: int = 1
@@ -116,9 +116,9 @@ class Dispatcher:
             await asyncio.shield(asyncio.to_thread(looks.give_back, self.record, look))
             raise
         except Exception as error:  # a look that neither ended nor failed would be under way for ever
-            await self._fail(task, look, str(error) if isinstance(error, LookFailedError) else _fault(error))
+            await self._fail(task, look, str(error) if isinstance(error, RunFailedError) else _fault(error))
         else:
-            kept = LookResult(told.document, told.page, told.ended_by)
+            kept = RunOutcome(told.document, told.page, told.ended_by)
             try:
                 await self.tasks.insist(task, looks.finish, self.record, look, kept, self.clock(), self.names)
             except RecordError:

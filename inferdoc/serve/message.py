@@ -14,7 +14,7 @@ import msgspec
 
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import is_web
-from inferdoc.incidents.model import AlertTold
+from inferdoc.incidents.model import ReceivedAlert
 
 LONGEST_TEXT = 2_000
 MOST_LABELS = 128
@@ -44,7 +44,7 @@ class _Webhook(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Webhook)
 
 
-def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[AlertTold], list[str]]:
+def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
     """The alerts of a message, and the names of those that are ignored. Raises MessageError: one line."""
     try:
         message = _DECODER.decode(body)
@@ -56,7 +56,7 @@ def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[li
     return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
 
 
-def _told(alert: _Alert, now: float) -> AlertTold:
+def _told(alert: _Alert, now: float) -> ReceivedAlert:
     labels = _short(alert.labels)
     starts = _seconds(alert.starts, now)
     ends = None
@@ -67,7 +67,7 @@ def _told(alert: _Alert, now: float) -> AlertTold:
         mark = hashlib.blake2b(msgspec.json.encode(labels, order="sorted"), digest_size=8).hexdigest()
     url = alert.url if is_web(alert.url) and len(alert.url) <= LONGEST_TEXT else ""
     name = labels.get("alertname", "an alert without a name")
-    return AlertTold(mark, name, labels, _short(alert.annotations), starts, ends, url)
+    return ReceivedAlert(mark, name, labels, _short(alert.annotations), starts, ends, url)
 
 
 def _short(texts: dict[str, str]) -> dict[str, str]:

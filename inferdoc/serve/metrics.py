@@ -10,7 +10,7 @@ from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import answer_rows
 from inferdoc.forecast.output import forecast_rows
 from inferdoc.forecast.result import Forecast
-from inferdoc.incidents.looks import counts
+from inferdoc.incidents.runs import counts
 from inferdoc.incidents.posts import pending
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher

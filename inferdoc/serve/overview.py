@@ -8,8 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferdoc.errors import InferdocError
-from inferdoc.serve.look_process import LookTold
-from inferdoc.serve.looker import Looker
+from inferdoc.serve.run_process import RunResult
+from inferdoc.serve.runner import Runner
 
 STALE_ROUNDS = 3
 """A look that is older than so many rounds says nothing of the present."""
@@ -19,7 +19,7 @@ STALE_ROUNDS = 3
 class FleetSeen:
     """told: the look; at: when it was done, Unix seconds; seconds: how long it took."""
 
-    told: LookTold
+    told: RunResult
     at: float
     seconds: float
 
@@ -27,7 +27,7 @@ class FleetSeen:
 class Overview:
     """every: seconds between two looks, None: none is taken. trouble: why there is no newer one."""
 
-    def __init__(self, looker: Looker, every: float | None, say: Callable[[str], None]) -> None:
+    def __init__(self, looker: Runner, every: float | None, say: Callable[[str], None]) -> None:
         self._looker, self._every, self._say = looker, every, say
         self._newest: FleetSeen | None = None
         self._pause = 0.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.escaping import is_web, one_line
 from inferdoc.extras import needed
-from inferdoc.incidents.model import AlertTold, Incident, Look
+from inferdoc.incidents.model import ReceivedAlert, Incident, Look
 from inferdoc.incidents.record import Record, names_of
 from inferdoc.report.html_style import style
 from inferdoc.report.runbook import page as runbook_text
@@ -143,7 +143,7 @@ class ServicePages:
     def report(self, name: str) -> str | None:
         """The HTML report of the look that told most of an incident. Raises InferdocError where there is none."""
         incident = self._record.incident(name)
-        told = self._record.telling_look(incident.id)
+        told = self._record.conclusive_run(incident.id)
         return self._record.page(told.number) if told is not None else None
 
     def runbook(self, cause: str) -> str:
@@ -160,7 +160,7 @@ class ServicePages:
         return self._page("health.html", "Health", "/health", facts=self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        from inferdoc.incidents.looks import counts
+        from inferdoc.incidents.runs import counts
         from inferdoc.incidents.posts import pending
 
         found, ours = counts(self._record), self._dispatcher.counts
@@ -200,7 +200,7 @@ def _row(incident: Incident) -> dict[str, str]:
     }
 
 
-def _alert(alert: AlertTold) -> dict[str, str]:
+def _alert(alert: ReceivedAlert) -> dict[str, str]:
     return {
         "name": alert.name,
         "starts": _minute(alert.starts),

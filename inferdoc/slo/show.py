@@ -9,7 +9,7 @@ from inferdoc import __version__
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Assignment, Pool, Wanted
+from inferdoc.fleet.members import Assignment, Pool, FleetFilter
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
 from inferdoc.slo.attainment import kept
@@ -37,7 +37,7 @@ def opened(source: Identified, config: Config, catalogue: Catalogue, asked: dict
 
 def chosen_pools(history: History, asked: dict[str, Any]) -> list[Pool]:
     """The pools that the report is about. Raises InferdocError where none is, with those that there are."""
-    wanted = Wanted(*(asked.get(key) for key in ("model", "namespace", "tier", "role")))
+    wanted = FleetFilter(*(asked.get(key) for key in ("model", "namespace", "tier", "role")))
     found = [pool for pool in history.pools if any(m.pool == pool and wanted.keeps(m) for m in history.fleet.members)]
     if not found:
         seen = sorted({f"{p.namespace} {p.model} {p.role} {p.tier}".strip() for p in history.pools})

@@ -54,7 +54,7 @@ class Looks:
         return self.said[len(self.said) - len(told) :]
 
 
-def tell_changes(
+def print_changes(
     watch: Watch, say: Callable[[str], None], fail: Callable[[str], None], *, whole: bool = False
 ) -> NoReturn:
     """Look until interrupted, and say what changed, a block each; nothing where nothing did. say: writes text; fail:

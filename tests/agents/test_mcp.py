@@ -11,8 +11,8 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from inferdoc.agents.mcp_server import server
-from inferdoc.agents.short import MOST_CHARACTERS, AuditTold, DiagnosisTold, PageTold, StateTold, fitted, size
-from inferdoc.agents.tools import PartAsked, Tools
+from inferdoc.agents.summaries import MOST_CHARACTERS, AuditSummary, DiagnosisSummary, RunbookPage, PersistentIssueSummary, fitted, size
+from inferdoc.agents.tools import FleetPart, Tools
 from inferdoc.catalogue.content import content_files
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
@@ -158,18 +158,18 @@ def test_every_page_fits(tools, name):
 
 
 def test_lists_are_cut_and_it_is_said():
-    state = StateTold("id", "t" * 200, "warning", "pool", ["o" * 200], "c" * 200, None, [])
-    cut = fitted(AuditTold("states", "summary", [state] * 50, 0, []), "states")
+    state = PersistentIssueSummary("id", "t" * 200, "warning", "pool", ["o" * 200], "c" * 200, None, [])
+    cut = fitted(AuditSummary("states", "summary", [state] * 50, 0, []), "states")
     assert 0 < len(cut.states) < 50 and size(cut) <= MOST_CHARACTERS
     assert cut.left_out == [f"{50 - len(cut.states)} of 50 states"]
-    with pytest.raises(ValueError, match="PageTold without its lists"):
-        fitted(PageTold("id", "x" * MOST_CHARACTERS, []))
+    with pytest.raises(ValueError, match="RunbookPage without its lists"):
+        fitted(RunbookPage("id", "x" * MOST_CHARACTERS, []))
 
 
 def test_a_focus_on_no_role_is_all():
-    assert set(PartAsked().as_options().values()) == {None}
+    assert set(FleetPart().as_options().values()) == {None}
     with pytest.raises(InferdocError, match="none of"):
-        PartAsked(role="x").as_options()
+        FleetPart(role="x").as_options()
 
 
 def test_the_command_serves_over_its_pipes(path):
@@ -186,4 +186,4 @@ def test_the_command_serves_over_its_pipes(path):
 
 def test_the_largest_answer_is_short(tools):
     answer = tools.diagnose("30m", "latest")
-    assert isinstance(answer, DiagnosisTold) and size(answer) <= MOST_CHARACTERS
+    assert isinstance(answer, DiagnosisSummary) and size(answer) <= MOST_CHARACTERS

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from inferdoc.incidents import looks
-from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.runs import RunOutcome
 from inferdoc.incidents.record import Record
 from tests.cli.command import call, refused
 from tests.incidents.alerts import NOW, alert, document_of, entered
@@ -22,11 +22,11 @@ def left(tmp_path_factory, store_of):
     for at, answer in zip((NOW, NOW + 86_400), answers, strict=True):
         entered(record, alert(starts=at), now=at)
         look, _ = looks.begin(record, at)
-        looks.finish(record, look, LookResult(answer), at, ())
+        looks.finish(record, look, RunOutcome(answer), at, ())
         if at == NOW:
             entered(record, alert(starts=at, ends=at + 600), now=at + 600)
             look, _ = looks.begin(record, at + 600)
-            looks.finish(record, look, LookResult(answer, ended_by="rollout of vllm: 2 pods"), at + 600, ())
+            looks.finish(record, look, RunOutcome(answer, ended_by="rollout of vllm: 2 pods"), at + 600, ())
     ids = [incident.id for incident in record.incidents()]
     record.close()
     return str(path), ids

@@ -10,7 +10,7 @@ import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cluster import look
-from inferdoc.cluster.look import look_at_cluster, probe_pods, weigh
+from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, weigh
 from inferdoc.cluster.pods import facts_of
 from inferdoc.errors import ExitCode
 from inferdoc.judging.model import ClusterFact, Finding
@@ -209,7 +209,7 @@ def test_what_is_no_name_is_on_no_command_line():
         source=SimpleNamespace(warnings=[]),
         summary="",
     )
-    look_at_cluster(answer, load_catalogue(), lambda words: asked.append(words) or "{}")
+    add_cluster_evidence(answer, load_catalogue(), lambda words: asked.append(words) or "{}")
     assert asked == []
 
 

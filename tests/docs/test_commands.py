@@ -19,7 +19,7 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.incidents import looks
-from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.runs import RunOutcome
 from inferdoc.incidents.record import Record
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.output import write_file
@@ -134,10 +134,10 @@ def record_of(folder: Path, *incidents: str) -> None:
         at = NOW + number * 7 * 86_400
         entered(kept, alert(starts=at), now=at)
         look, incident = looks.begin(kept, at)
-        looks.finish(kept, look, LookResult(answer), at, ())
+        looks.finish(kept, look, RunOutcome(answer), at, ())
         entered(kept, alert(starts=at, ends=at + 600), now=at + 600)
         look, incident = looks.begin(kept, at + 600)
-        looks.finish(kept, look, LookResult(answer), at + 600, ())
+        looks.finish(kept, look, RunOutcome(answer), at + 600, ())
         with kept.writing() as connection:
             connection.execute("PRAGMA defer_foreign_keys = ON")
             for table, column in (("incident", "id"), ("alert", "incident"), ("look", "incident")):

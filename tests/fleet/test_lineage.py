@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import Fleet, resolve
-from inferdoc.fleet.silent import add_silent
+from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalMatrix

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.fleet.members import Assignment, Wanted, resolve, tier_of_model
+from inferdoc.fleet.members import Assignment, FleetFilter, resolve, tier_of_model
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from tests.judging.frames import catalogue
@@ -260,15 +260,15 @@ def test_configuration_before_label_before_card():
 @pytest.mark.parametrize(
     ("wanted", "kept"),
     [
-        (Wanted(), ["d0", "f0"]),
-        (Wanted(model="qwen"), ["d0", "f0"]),
-        (Wanted(model="llama"), []),
-        (Wanted(namespace="llm"), ["d0", "f0"]),
-        (Wanted(namespace="other"), []),
-        (Wanted(role="decode"), ["d0"]),
-        (Wanted(pod="f0"), ["f0"]),
-        (Wanted(tier="h100"), ["d0"]),
-        (Wanted(tier="h100", role="prefill"), []),
+        (FleetFilter(), ["d0", "f0"]),
+        (FleetFilter(model="qwen"), ["d0", "f0"]),
+        (FleetFilter(model="llama"), []),
+        (FleetFilter(namespace="llm"), ["d0", "f0"]),
+        (FleetFilter(namespace="other"), []),
+        (FleetFilter(role="decode"), ["d0"]),
+        (FleetFilter(pod="f0"), ["f0"]),
+        (FleetFilter(tier="h100"), ["d0"]),
+        (FleetFilter(tier="h100", role="prefill"), []),
     ],
 )
 def test_a_selection_keeps_what_it_names(wanted, kept):

@@ -13,7 +13,7 @@ OTHER_SICK = "vllm-3"
 """Of the fleet whose names are exchanged."""
 
 
-def assert_told(shape: Shape, answer: DiagnosisWithSeries) -> None:
+def assert_identified(shape: Shape, answer: DiagnosisWithSeries) -> None:
     """The right cause on the right pod, once for each cluster, and nothing counted twice or left out."""
     found = [f for f in answer.findings if f.id not in shape.beside]
     assert [f.id for f in found] == [CAUSE] * len(shape.clusters), answer.summary

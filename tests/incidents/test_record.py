@@ -11,7 +11,7 @@ import pytest
 from inferdoc.errors import InferdocError
 from inferdoc.incidents import looks, posts
 from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents.runs import RunOutcome
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from tests.incidents.alerts import NOW, alert, document_of, entered
@@ -39,7 +39,7 @@ def record(tmp_path) -> Iterator[Record]:
 def looked(record: Record, answer: Diagnosis, now: float = NOW, page: str | None = None) -> bool:
     begun = looks.begin(record, now)
     assert begun is not None
-    return looks.finish(record, begun[0], LookResult(answer, page), now, OUTPUTS)
+    return looks.finish(record, begun[0], RunOutcome(answer, page), now, OUTPUTS)
 
 
 def waiting(record: Record) -> list[str]:
@@ -50,7 +50,7 @@ def test_a_document_and_its_page_come_back_as_they_were(record, sick):
     entered(record, alert())
     looked(record, sick, page="<p>report</p>")
     (incident,) = record.incidents()
-    look = record.newest_look(incident.id)
+    look = record.newest_run(incident.id)
     assert look is not None and look.story is not None and look.story.cause == sick.findings[0].id
     assert record.diagnosis(look.number) == sick and record.page(look.number) == "<p>report</p>"
     assert incident.story == look.story and look.from_ == sick.window.from_

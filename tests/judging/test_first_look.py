@@ -18,7 +18,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.first_look import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
-from inferdoc.pages.look import FIRST_LOOK_SCRAPES, Pace, look
+from inferdoc.pages.live_scrape import FIRST_LOOK_SCRAPES, Pace, look
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page

@@ -24,8 +24,8 @@ from inferdoc.serve.app import Service
 from inferdoc.serve.callers import callers_of, known_hosts
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.gate import Gate
-from inferdoc.serve.look_process import LookAsked, LookTold
-from inferdoc.serve.looker import Looker, LookFailedError
+from inferdoc.serve.run_process import RunRequest, RunResult
+from inferdoc.serve.runner import Runner, RunFailedError
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.server import bound, server, shown_address
 from tests.judging.frames import catalogue
@@ -68,20 +68,20 @@ class Hook:
 
 
 @dataclass
-class GivenLooker(Looker):
+class GivenRunner(Runner):
     """Answers at once with a document, or with why there is none."""
 
     answer: Diagnosis | str = ""
     page: str | None = None
     seconds: float = 0.0
-    taken: list[LookAsked] = field(default_factory=list)
+    taken: list[RunRequest] = field(default_factory=list)
 
-    async def look(self, asked: LookAsked) -> LookTold:
+    async def look(self, asked: RunRequest) -> RunResult:
         self.taken.append(asked)
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, str):
-            raise LookFailedError(self.answer)
-        return LookTold(self.answer, self.page, "rollout of vllm: 2 pods" if asked.ended else None)
+            raise RunFailedError(self.answer)
+        return RunResult(self.answer, self.page, "rollout of vllm: 2 pods" if asked.ended else None)
 
 
 @dataclass
@@ -116,7 +116,7 @@ class Running:
 
 @contextmanager
 def running(
-    folder: Path, looker: Looker, outputs: tuple[OutputSection, ...] = (), every: float | None = None, **section: Any
+    folder: Path, looker: Runner, outputs: tuple[OutputSection, ...] = (), every: float | None = None, **section: Any
 ) -> Iterator[Running]:
     """The service; it is stopped at the end."""
     chosen = ServeSection(listen="127.0.0.1:0", outputs=outputs, deadline=20.0, **section)

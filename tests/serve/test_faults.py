@@ -22,12 +22,12 @@ from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve import dispatch, supervisor
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.look_process import LookAsked, LookTold
-from inferdoc.serve.looker import Looker, LookFailedError
+from inferdoc.serve.run_process import RunRequest, RunResult
+from inferdoc.serve.runner import Runner, RunFailedError
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import PostError
 from tests.incidents.alerts import alert
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 OUTPUTS = (OutputSection(kind="slack", url="http://127.0.0.1:9/"), OutputSection(kind="file", folder="unused"))
 MODELS = ("a", "b")
@@ -80,16 +80,16 @@ class FailingConnection:
 
 
 @dataclass
-class FailingLooker(Looker):
+class FailingLooker(Runner):
     """Answers with a document, unless it fails."""
 
     answer: Diagnosis | None = None
     faults: Faults = field(default_factory=Faults)
 
-    async def look(self, asked: LookAsked) -> LookTold:
-        self.faults.call("diagnosis", (LookFailedError("no answer"), OSError(11, "no process"), RuntimeError("odd")))
+    async def look(self, asked: RunRequest) -> RunResult:
+        self.faults.call("diagnosis", (RunFailedError("no answer"), OSError(11, "no process"), RuntimeError("odd")))
         assert self.answer is not None
-        return LookTold(self.answer, None, None)
+        return RunResult(self.answer, None, None)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_whatever_kind_of_call_fails_the_rest_goes_on(tmp_path, sick, quick, mon
 def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_healed(tmp_path, sick, quick):
     hook, faults = Hook(), Faults()
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick, seconds=0.2), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick, seconds=0.2), outputs) as service:
         database = service.record._database
         database.connection = FailingConnection(database.connection, faults)
         assert service.post(webhook(firing())).status_code == 200
@@ -216,7 +216,7 @@ def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_heale
 
 
 def test_readyz_names_a_task_that_is_down(tmp_path, sick, quick):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick)) as service:
         tasks = service.service.dispatcher.tasks
         service.until(lambda: "prune" in tasks.names)
         broken = True
@@ -239,7 +239,7 @@ def test_readyz_names_a_task_that_is_down(tmp_path, sick, quick):
 def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, sick):
     hook = Hook(status=503)
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
         service.until(lambda: any("it answers 503" in line for line in service.said))
         assert 'inferdoc_posts_waiting{output="slack"} 1.0' in service.get("/metrics").text

@@ -19,7 +19,7 @@ from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.errors import ConfigError
 from inferdoc.serve.callers import callers_of
 from inferdoc.serve.gate import LARGEST_BODY
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 TOKEN = "s3cret-token-of-a-test"
 EVIL = (
@@ -29,7 +29,7 @@ EVIL = (
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, sick):
-    with running(tmp_path_factory.mktemp("serve"), GivenLooker({}, {}, answer=sick)) as opened:
+    with running(tmp_path_factory.mktemp("serve"), GivenRunner({}, {}, answer=sick)) as opened:
         yield opened
 
 
@@ -59,7 +59,7 @@ def test_everything_but_health_asks_who_calls(tmp_path, sick):
     token.write_text(TOKEN + "\n")
     password.write_text("pass word")
     section = {"bearer_token_file": str(token), "username": "oncall", "password_file": str(password)}
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), **section) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), **section) as service:
         paths = ("/", "/incidents", "/health", "/metrics", "/api/v1/incidents", "/api/v1/openapi.json", "/nope")
         right = (f"Bearer {TOKEN}", "Basic " + base64.b64encode(b"oncall:pass word").decode())
         wrong = (
@@ -99,7 +99,7 @@ def test_hostile_text_is_text_on_every_page_and_in_every_output(tmp_path, sick):
         OutputSection(kind="teams", url=hook.address + "/teams"),
         OutputSection(kind="file", folder=str(folder)),
     )
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         alert = firing(EVIL, mark="../../etc/passwd", pod=EVIL, namespace=EVIL, model_name=EVIL)
         alert["generatorURL"] = "javascript:alert(3)"
         alert["annotations"] = {"summary": EVIL, "runbook_url": "javascript:alert(4)"}
@@ -259,7 +259,7 @@ def test_slow_callers_are_let_go_and_hold_up_nobody(service, monkeypatch):
 
 
 def test_many_webhooks_at_once_are_each_answered_merged_or_refused(tmp_path, sick):
-    slow = GivenLooker({}, {}, answer=sick, seconds=0.2)
+    slow = GivenRunner({}, {}, answer=sick, seconds=0.2)
     outcomes: list[int] = []
     with running(tmp_path, slow, queue=5) as service:
 
@@ -285,7 +285,7 @@ def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
     url = tmp_path / "url"
     url.write_text(hook.address + secret)
     outputs = (OutputSection(kind="slack", url_file=str(url)),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
         service.until(lambda: any("redirect" in line for line in service.said))
         shown = service.get("/health").text + service.get("/metrics").text + str(service.said)
@@ -296,7 +296,7 @@ def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
 
 
 def test_an_alert_from_a_wrong_clock_counts_from_now(tmp_path, sick):
-    looker = GivenLooker({}, {}, answer=sick)
+    looker = GivenRunner({}, {}, answer=sick)
     with running(tmp_path, looker) as service:
         for number, starts in enumerate(("0001-01-01T00:00:00Z", "1999-12-31T00:00:00Z", "2999-01-01T00:00:00Z")):
             service.post(webhook(firing(mark=str(number), starts=starts, model_name=f"m{number}")))

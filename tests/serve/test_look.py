@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.incidents.model import AlertScope
-from inferdoc.serve.look_process import LookAsked, look
+from inferdoc.serve.run_process import RunRequest, look
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -24,7 +24,7 @@ def test_a_fault_of_another_cluster_is_not_told(tmp_path):
 
     def told(cluster: str) -> list[str]:
         place = AlertScope(cluster=cluster, namespace="sim")
-        asked = LookAsked({"store": str(store)}, {}, until - 1200, until, place, page=False)
+        asked = RunRequest({"store": str(store)}, {}, until - 1200, until, place, page=False)
         return [finding.id for finding in look(asked).document.findings]
 
     assert told("sick") == ["engine-hung"]

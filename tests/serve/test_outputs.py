@@ -11,7 +11,7 @@ import pytest
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError
-from inferdoc.incidents.looks import story
+from inferdoc.incidents.runs import story
 from inferdoc.incidents.model import AlertScope, Incident, Look
 from inferdoc.serve.note import Note, note
 from inferdoc.serve.outputs import grafana, pagerduty, slack, teams, webhook

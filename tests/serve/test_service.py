@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.incidents.alert_rules import RuleTimes
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def slack(hook: Hook) -> tuple[OutputSection, ...]:
 
 
 def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hook):
-    looker = GivenLooker({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
+    looker = GivenRunner({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
     with running(tmp_path, looker, slack(hook)) as service:
         assert service.post(webhook(firing(pod="vllm-1"))).json() == {"result": "accepted"}
         (message,) = service.until(lambda: hook.bodies)
@@ -55,7 +55,7 @@ def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hoo
 
 
 def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: len(hook.bodies) == 1)
         service.post(webhook(firing(ended=True)))
@@ -64,14 +64,14 @@ def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
 
 
 def test_could_not_look_is_told_too(tmp_path, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer="the server does not answer"), slack(hook)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer="the server does not answer"), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
         assert "Could not look, because the server does not answer" in hook.bodies[0]["text"]
 
 
 def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
-    looker = GivenLooker({}, {}, answer=sick)
+    looker = GivenRunner({}, {}, answer=sick)
     with running(tmp_path, looker, slack(hook)) as service:
         began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
         service.post(webhook(firing(starts=began)))
@@ -86,7 +86,7 @@ def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, 
 
 
 def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick)) as service:
         assert service.post(webhook(firing("InferdocWatchdog"))).json() == {"result": "ignored"}
         families = {f.name: f for f in text_string_to_metric_families(service.get("/metrics").text)}
         assert families["inferdoc_watchdog_timestamp_seconds"].samples[0].value == pytest.approx(time.time(), abs=60)
@@ -94,7 +94,7 @@ def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
 
 
 def test_the_metrics_count_what_happened(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.post({"version": "4"})
         service.until(lambda: hook.bodies)
@@ -111,7 +111,7 @@ def test_the_metrics_count_what_happened(tmp_path, sick, hook):
 
 
 def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
         document = service.get("/api/v1/openapi.json").json()
@@ -125,7 +125,7 @@ def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
 
 
 def test_tenants_are_those_that_are_configured(tmp_path, sick):
-    looker = GivenLooker({}, {}, answer=sick)
+    looker = GivenRunner({}, {}, answer=sick)
     with running(tmp_path, looker, tenants=("team-a",)) as service:
         assert service.post(webhook(firing()), headers={"X-Scope-OrgID": "team-a"}).status_code == 200
         service.until(lambda: looker.taken)
@@ -136,14 +136,14 @@ def test_tenants_are_those_that_are_configured(tmp_path, sick):
 
 
 def test_what_waits_when_it_ends_is_looked_at_after_the_next_start(tmp_path, sick, hook):
-    slow = GivenLooker({}, {}, answer=sick, seconds=0.5)
+    slow = GivenRunner({}, {}, answer=sick, seconds=0.5)
     with running(tmp_path, slow, slack(hook)) as service:
         for number in range(3):
             service.post(webhook(firing(mark=f"f{number}", model_name=f"m{number}")))
         service.until(lambda: slow.taken)
     finished = len(hook.bodies)
     assert finished >= 1, "what was under way is finished, and told"
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook)) as service:
         service.until(lambda: len(hook.bodies) == 3)
 
 
@@ -153,7 +153,7 @@ def test_an_output_that_is_down_holds_up_no_other(tmp_path, sick, hook):
         *slack(hook),
         OutputSection(kind="file", folder=str(tmp_path / "reports"), format="json"),
     )
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies and list((tmp_path / "reports").glob("*.json")))
         service.until(lambda: any("output dead: it cannot be reached" in line for line in service.said))
@@ -169,7 +169,7 @@ def test_what_other_commands_left_is_on_the_page_and_rubbish_is_not(tmp_path, si
     )
     (metrics / "b.prom").write_text("inferdoc_prewarm_floor_replicas 3\ninferdoc_incidents_open 99\nother 1\n")
     (metrics / "c.prom").write_text("<html>{{{")
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), textfiles=(f"{metrics}/*.prom",)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), textfiles=(f"{metrics}/*.prom",)) as service:
         text = service.get("/metrics").text
         assert 'inferdoc_prewarm_floor_replicas{pool="x"} 11.0' in text and "other 1.0" in text
         assert "floor_replicas 3" not in text and "99" not in text

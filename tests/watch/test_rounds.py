@@ -15,7 +15,7 @@ from inferdoc.cli.faults import told
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
 from inferdoc.watch.keys import leaving
-from inferdoc.watch.rounds import Looks, tell_changes
+from inferdoc.watch.rounds import Looks, print_changes
 from inferdoc.watch.watched import Glance, Watch
 from tests.watch.terminal import terminal
 from tests.watch.test_news import finding
@@ -52,7 +52,7 @@ def said(monkeypatch):
         out, err, slept = [], [], []
         monkeypatch.setattr("inferdoc.watch.rounds.time.sleep", slept.append)
         with pytest.raises(KeyboardInterrupt):
-            tell_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
+            print_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
         assert slept == [30.0] * len(looks)
         return out, err
 
@@ -84,7 +84,7 @@ def test_a_fault_is_said_once_and_when_it_is_over(said):
 
 def test_what_no_look_can_cure_ends_it():
     with pytest.raises(ConfigError):
-        tell_changes(watch(ConfigError("nonsense")), print, print)
+        print_changes(watch(ConfigError("nonsense")), print, print)
 
 
 def test_a_low_terminal_keeps_the_report():

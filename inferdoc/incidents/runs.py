@@ -24,7 +24,7 @@ TELLS_NOTHING = ("healthy", "unknown")
 
 
 @dataclass(frozen=True)
-class LookResult:
+class RunOutcome:
     """What a look told. page: its HTML report; ended_by: what changed when it ended, in words."""
 
     diagnosis: Diagnosis
@@ -87,7 +87,7 @@ def give_back(record: Record, look: Look) -> None:
         connection.execute("UPDATE look SET state = 'waiting', began = NULL WHERE number = ?", (look.number,))
 
 
-def finish(record: Record, look: Look, told: LookResult, now: float, outputs: Sequence[str]) -> bool:
+def finish(record: Record, look: Look, told: RunOutcome, now: float, outputs: Sequence[str]) -> bool:
     """Keep what a look told. Whether it is to be posted."""
     new = story(told.diagnosis)
     window = told.diagnosis.window
@@ -120,7 +120,7 @@ def finish(record: Record, look: Look, told: LookResult, now: float, outputs: Se
         elif row["resolved"] is None and (before is None or before.cause is None or look.why == "reopened"):
             _ask_again(connection, look.incident, now, SETTLED_SECONDS)
         posted = story_of(row["posted"])
-        worth = not (look.why in ("joined", "again") and new.tells_the_same(posted))
+        worth = not (look.why in ("joined", "again") and new.is_same_story(posted))
         if worth:
             connection.execute(
                 "UPDATE incident SET posted = ? WHERE id = ?", (msgspec.json.encode(kept).decode(), look.incident)

@@ -1,6 +1,6 @@
 """One look, in a process of its own: it can be ended when it takes too long, and its memory goes with it.
 
-Reads a `LookAsked` as JSON from standard input and writes a `LookTold` to standard output. An error that is expected is
+Reads a `RunRequest` as JSON from standard input and writes a `RunResult` to standard output. An error that is expected is
 one line on standard error, and the exit code of the command line.
 """
 
@@ -31,7 +31,7 @@ ENDS_WITHIN = 900.0
 """Seconds before the end within which a change may have ended an incident."""
 
 
-class LookAsked(msgspec.Struct):
+class RunRequest(msgspec.Struct):
     """config, overlays: of the command line; source: the options of the source by name; headers: sent with each
     request; from_, until: Unix seconds; place: whom the alerts are about; ended: when they were over, None while they
     fire; page: whether the HTML report is wanted; pools: whether the pools of the fleet are."""
@@ -48,7 +48,7 @@ class LookAsked(msgspec.Struct):
     pools: bool = False
 
 
-class LookTold(msgspec.Struct):
+class RunResult(msgspec.Struct):
     """document: the diagnosis; page: its HTML report; ended_by: the change that came before the end; pools: of the
     fleet, where they were asked for."""
 
@@ -58,7 +58,7 @@ class LookTold(msgspec.Struct):
     pools: list[PoolSeen] = []
 
 
-def look(asked: LookAsked) -> LookTold:
+def look(asked: RunRequest) -> RunResult:
     """Take a look. Raises InferdocError."""
     config = load_config(asked.config)
     promises = promises_of(config_file(asked.config), config.slo)
@@ -68,10 +68,10 @@ def look(asked: LookAsked) -> LookTold:
         link_traces(answer, source, catalogue, config.links.trace_url)
         page = render(answer, "html") if asked.page else None
         pools = pools_seen(answer, catalogue.signals) if asked.pools else []
-    return LookTold(answer, page, _ended_by(answer, asked.ended), pools)
+    return RunResult(answer, page, _ended_by(answer, asked.ended), pools)
 
 
-def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, asked: LookAsked) -> Diagnosis:
+def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, asked: RunRequest) -> Diagnosis:
     """About the pod, else about the pool, else about its cluster: an alert on a victim is about its culprit too, which
     no other cluster has."""
     place, answer = asked.place, None
@@ -106,7 +106,7 @@ def _ended_by(answer: Diagnosis, ended: float | None) -> str | None:
 def main() -> int:
     """Run as a program."""
     try:
-        told = look(msgspec.json.decode(sys.stdin.buffer.read(), type=LookAsked))
+        told = look(msgspec.json.decode(sys.stdin.buffer.read(), type=RunRequest))
     except InferdocError as error:
         sys.stderr.write(one_line(str(error)) + "\n")
         return int(error.exit_code)

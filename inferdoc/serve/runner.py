@@ -16,7 +16,7 @@ from inferdoc.escaping import one_line
 from inferdoc.incidents.alert_rules import RuleTimes
 from inferdoc.incidents.model import AlertScope, Incident, Look
 from inferdoc.incidents.window import window_from
-from inferdoc.serve.look_process import LookAsked, LookTold
+from inferdoc.serve.run_process import RunRequest, RunResult
 
 TENANT_HEADER = "X-Scope-OrgID"
 MOST_WORDS = 500
@@ -24,12 +24,12 @@ JUDGED_SECONDS = 900.0
 """How far back a look at the whole fleet goes, as of `collect --judge-every`."""
 
 
-class LookFailedError(InferdocError):
+class RunFailedError(InferdocError):
     """A look told nothing; why, in one line."""
 
 
 @dataclass
-class Looker:
+class Runner:
     """source, headers: as of the command line; deadline: seconds for one look; rules: their times by alert name."""
 
     source: Mapping[str, Any]
@@ -39,10 +39,10 @@ class Looker:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadline: float = 120.0
 
-    def asked(self, look: Look, incident: Incident, now: float) -> LookAsked:
+    def asked(self, look: Look, incident: Incident, now: float) -> RunRequest:
         """What to look at."""
         tenant = {TENANT_HEADER: incident.tenant} if incident.tenant else {}
-        return LookAsked(
+        return RunRequest(
             dict(self.source),
             {**self.headers, **tenant},
             window_from(incident.alerts, now, self.rules),
@@ -53,9 +53,9 @@ class Looker:
             incident.resolved if look.why == "resolved" else None,
         )
 
-    def overview(self, now: float) -> LookAsked:
+    def overview(self, now: float) -> RunRequest:
         """The whole fleet, as it is now."""
-        return LookAsked(
+        return RunRequest(
             dict(self.source),
             dict(self.headers),
             now - JUDGED_SECONDS,
@@ -66,12 +66,12 @@ class Looker:
             pools=True,
         )
 
-    async def look(self, asked: LookAsked) -> LookTold:
-        """Take it. Raises LookFailedError; a look that is cancelled leaves no process behind."""
+    async def look(self, asked: RunRequest) -> RunResult:
+        """Take it. Raises RunFailedError; a look that is cancelled leaves no process behind."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
-            "inferdoc.serve.look_process",
+            "inferdoc.serve.run_process",
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -81,18 +81,18 @@ class Looker:
             async with asyncio.timeout(self.deadline):
                 out, err = await process.communicate(msgspec.json.encode(asked))
         except TimeoutError:
-            raise LookFailedError(f"it took longer than {self.deadline:g} s ([serve] deadline)") from None
+            raise RunFailedError(f"it took longer than {self.deadline:g} s ([serve] deadline)") from None
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     process.kill()
                 await process.wait()
         if process.returncode:
-            raise LookFailedError(_why(err, process.returncode))
+            raise RunFailedError(_why(err, process.returncode))
         try:
-            return msgspec.json.decode(out, type=LookTold)
+            return msgspec.json.decode(out, type=RunResult)
         except msgspec.MsgspecError:
-            raise LookFailedError("its answer could not be read; run `inferdoc diagnose` to see why") from None
+            raise RunFailedError("its answer could not be read; run `inferdoc diagnose` to see why") from None
 
 
 def _why(err: bytes, code: int) -> str:

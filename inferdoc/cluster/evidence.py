@@ -34,7 +34,7 @@ def kubectl(words: Sequence[str]) -> str:
     return done.stdout
 
 
-def look_at_cluster(answer: Diagnosis, catalogue: Catalogue, run: Kubectl = kubectl) -> None:
+def add_cluster_evidence(answer: Diagnosis, catalogue: Catalogue, run: Kubectl = kubectl) -> None:
     """Fill in `cluster` of the findings, and weigh it. A cluster that cannot be asked is one warning."""
     known: dict[tuple[str, str], list[ClusterFact]] = {}
     for finding in answer.findings:

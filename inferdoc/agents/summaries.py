@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class EvidenceTold:
+class EvidenceSummary:
     """role: symptom, harm or support; statement: what was observed, with units; pod: where; since: RFC 3339."""
 
     role: str
@@ -28,7 +28,7 @@ class EvidenceTold:
 
 
 @dataclass(frozen=True)
-class StepTold:
+class StepSummary:
     """do: what to do; command: to paste, where there is one; undo: how to take it back."""
 
     do: str
@@ -37,7 +37,7 @@ class StepTold:
 
 
 @dataclass(frozen=True)
-class RivalTold:
+class AlternativeSummary:
     """Another cause that was considered. probability: 0 to 1; decided_by: the observation that would tell it apart."""
 
     id: str
@@ -46,7 +46,7 @@ class RivalTold:
 
 
 @dataclass(frozen=True)
-class FindingTold:
+class FindingSummary:
     """One root cause. certainty: proven, likely or possible; probability: how often findings like it were right; pods:
     some of `of_pods`; runbook: its id, for the tool `runbook`."""
 
@@ -59,16 +59,16 @@ class FindingTold:
     ongoing: bool
     pods: list[str]
     of_pods: int
-    evidence: list[EvidenceTold]
+    evidence: list[EvidenceSummary]
     effects: list[str]
     change: str | None
-    next_steps: list[StepTold]
-    rivals: list[RivalTold]
+    next_steps: list[StepSummary]
+    rivals: list[AlternativeSummary]
     runbook: str
 
 
 @dataclass(frozen=True)
-class DiagnosisTold:
+class DiagnosisSummary:
     """verdict: healthy, degraded, critical or unknown; left_out: what did not fit into the answer."""
 
     verdict: str
@@ -76,7 +76,7 @@ class DiagnosisTold:
     window_from: str
     window_until: str
     compared_with: str
-    findings: list[FindingTold]
+    findings: list[FindingSummary]
     changes: list[str]
     could_not_judge: int
     warnings: list[str]
@@ -84,7 +84,7 @@ class DiagnosisTold:
 
 
 @dataclass(frozen=True)
-class SignalTold:
+class SignalSummary:
     """value: in words, with its unit; state: good, note, warn or bad; target: the band it should be in."""
 
     signal: str
@@ -95,15 +95,15 @@ class SignalTold:
 
 
 @dataclass(frozen=True)
-class SignalsTold:
+class SignalList:
     """Signals, the worst first; left_out: what did not fit into the answer."""
 
-    signals: list[SignalTold]
+    signals: list[SignalSummary]
     left_out: list[str]
 
 
 @dataclass(frozen=True)
-class StateTold:
+class PersistentIssueSummary:
     """A standing state of a pool. costs: why it costs; wasted: how much, in words; do: first step."""
 
     id: str
@@ -117,18 +117,18 @@ class StateTold:
 
 
 @dataclass(frozen=True)
-class AuditTold:
+class AuditSummary:
     """States, dearest first."""
 
     verdict: str
     summary: str
-    states: list[StateTold]
+    states: list[PersistentIssueSummary]
     cannot_tell: int
     left_out: list[str]
 
 
 @dataclass(frozen=True)
-class RecipesTold:
+class RecipeList:
     """The causes that can be told, each as `id: title`."""
 
     recipes: list[str]
@@ -136,7 +136,7 @@ class RecipesTold:
 
 
 @dataclass(frozen=True)
-class PageTold:
+class RunbookPage:
     """A runbook page. markdown: its text, the end cut off where `left_out` says so."""
 
     id: str
@@ -145,7 +145,7 @@ class PageTold:
 
 
 @dataclass(frozen=True)
-class LoadTold:
+class LoadSummary:
     """The load of one pool ahead. now, peak_median, peak_high: in `unit`; peak_at: RFC 3339; abstained: why the numbers
     are fit for no schedule, None where they are."""
 
@@ -160,11 +160,11 @@ class LoadTold:
 
 
 @dataclass(frozen=True)
-class ForecastTold:
+class ForecastSummary:
     """One entry per pool. hours: how far ahead."""
 
     hours: float
-    pools: list[LoadTold]
+    pools: list[LoadSummary]
     left_out: list[str]
 
 
