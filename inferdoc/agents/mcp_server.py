@@ -10,7 +10,14 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from inferdoc.agents.summaries import AuditSummary, DiagnosisSummary, ForecastSummary, RunbookPage, RecipeList, SignalList
+from inferdoc.agents.summaries import (
+    AuditSummary,
+    DiagnosisSummary,
+    ForecastSummary,
+    RecipeList,
+    RunbookPage,
+    SignalList,
+)
 from inferdoc.agents.tools import FleetPart, Tools
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
@@ -72,13 +79,13 @@ def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
     from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(function)
-    def told(*args: Any, **named: Any) -> Any:
+    def wrapped(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
         except InferdocError as error:
             raise ToolError(one_line(str(error))) from error
 
-    return told
+    return wrapped
 
 
 def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:

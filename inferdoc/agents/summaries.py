@@ -183,18 +183,18 @@ def fitted(answer: T, *lists: str) -> T:
     """The answer in at most `MOST_CHARACTERS` of JSON: of its named lists, the last first, entries are taken from the
     end until it fits. Raises ValueError for an answer that does not fit without them."""
     assert is_dataclass(answer) and not isinstance(answer, type)
-    told: Any = answer
+    cut: Any = answer
     for name in reversed(lists):
-        whole: Sequence[Any] = getattr(told, name)
+        whole: Sequence[Any] = getattr(cut, name)
         kept = list(whole)
-        while kept and size(told) > MOST_CHARACTERS:
+        while kept and size(cut) > MOST_CHARACTERS:
             kept.pop()
             note = f"{len(whole) - len(kept)} of {len(whole)} {name}"
-            others = [line for line in told.left_out if not line.endswith(f" {name}")]
-            told = replace(told, **{name: kept, "left_out": [*others, note]})
-    if size(told) > MOST_CHARACTERS:
-        raise ValueError(f"{type(answer).__name__} without its lists has {size(told)} characters")
-    result: T = told
+            others = [line for line in cut.left_out if not line.endswith(f" {name}")]
+            cut = replace(cut, **{name: kept, "left_out": [*others, note]})
+    if size(cut) > MOST_CHARACTERS:
+        raise ValueError(f"{type(answer).__name__} without its lists has {size(cut)} characters")
+    result: T = cut
     return result
 
 

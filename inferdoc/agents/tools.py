@@ -12,18 +12,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from inferdoc.agents.summaries import (
+    AlternativeSummary,
     AuditSummary,
     DiagnosisSummary,
     EvidenceSummary,
     FindingSummary,
     ForecastSummary,
     LoadSummary,
-    RunbookPage,
+    PersistentIssueSummary,
     RecipeList,
-    AlternativeSummary,
+    RunbookPage,
     SignalList,
     SignalSummary,
-    PersistentIssueSummary,
     StepSummary,
     fitted,
     sentence,
@@ -87,9 +87,9 @@ class Tools:
         return self._diagnosed({"around": moment}, focus)
 
     def _diagnosed(self, window: dict[str, Any], focus: FleetPart | None) -> DiagnosisSummary:
-        asked = window | (focus or FleetPart()).as_options()
+        params = window | (focus or FleetPart()).as_options()
         with closing(self.opened()) as source:
-            return told(diagnosis(source, self.config, self.catalogue, asked))
+            return summarise(diagnosis(source, self.config, self.catalogue, params))
 
     def signals(
         self, until: str = "latest", pod: str | None = None, namespace: str | None = None, names: Sequence[str] = ()
@@ -113,11 +113,11 @@ class Tools:
     def recipes(self, word: str | None = None) -> RecipeList:
         """The causes that can be told, or those whose id or title holds a word."""
         every = [f"{one.id}: {one.title}" for one in self.catalogue.recipes.values()]
-        wanted = [line for line in every if word is None or word.lower() in line.lower()]
-        if not wanted:
+        matching = [line for line in every if word is None or word.lower() in line.lower()]
+        if not matching:
             near = nearest(word or "", self.catalogue.recipes)
             raise InferdocError(f"no cause holds the word {word!r}{near}; ask without a word for all of them")
-        return fitted(RecipeList(wanted, []), "recipes")
+        return fitted(RecipeList(matching, []), "recipes")
 
     def runbook(self, cause: str | None = None) -> RunbookPage:
         """The page of a cause; without one, the list of pages."""
@@ -161,15 +161,15 @@ class Tools:
 
     def audit(self, since: str = "24h", until: str = "now", focus: FleetPart | None = None) -> AuditSummary:
         """Standing states: what is wrong without having changed, dearest first."""
-        asked = {"since": since, "until": until} | (focus or FleetPart()).as_options()
+        params = {"since": since, "until": until} | (focus or FleetPart()).as_options()
         with closing(self.opened()) as source:
-            answer = audited(source, self.config, self.catalogue, asked)
+            answer = audited(source, self.config, self.catalogue, params)
         states = [_state(each) for each in answer.states]
         short = AuditSummary(answer.verdict, sentence(answer.summary), states, len(answer.cannot_tell), [])
         return fitted(short, "states")
 
 
-def told(answer: Diagnosis) -> DiagnosisSummary:
+def summarise(answer: Diagnosis) -> DiagnosisSummary:
     """A diagnosis in short."""
     baseline = answer.window.baseline
     compared = baseline.kind if baseline.from_ is None else f"{baseline.kind}, {baseline.from_} to {baseline.until}"

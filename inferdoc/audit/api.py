@@ -73,7 +73,7 @@ def audit(
     """
     options = options or AuditOptions()
     catalogue = options.catalogue or load_catalogue()
-    began = time.perf_counter()
+    started = time.perf_counter()
     watched, scrapes = watch(source, (since, from_, until), options)
     view, frame, fleet = watched.view, watched.view.frame, watched.view.fleet
     read_done = time.perf_counter()
@@ -102,7 +102,7 @@ def audit(
         not_applicable=nowhere(watched, verdicts),
         pools=[pool_of(watched, pool) for pool in watched.pools if focus.has_pool(pool)],
         timing=AuditTiming(
-            round(read_done - began, 4),
+            round(read_done - started, 4),
             round(time.perf_counter() - read_done, 4),
             source.cost.queries,
             source.cost.samples,

@@ -41,9 +41,9 @@ def diagnose(
     return answer
 
 
-def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
-    """The same by the options of a command, and by the configuration. asked: as in `inferdoc.judging.request`."""
-    answer = request.diagnosis(source, config, catalogue, asked)
+def diagnosis(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Diagnosis:
+    """The same by the options of a command, and by the configuration. params: as in `inferdoc.judging.request`."""
+    answer = request.diagnosis(source, config, catalogue, params)
     add_persistent(answer, config, catalogue)
     return answer
 

@@ -24,13 +24,13 @@ START_MARGIN = 1.5
 def add_declared(watched: Watched, declared: Iterable[Declared], flags: Iterable[str]) -> list[str]:
     """Put what manifests say into the settings of their pods, an absent one of `flags` as "unset". A warning for each
     workload that has no pod in the window."""
-    wanted, warnings = list(flags), []
+    required, warnings = list(flags), []
     settings = {unit: dict(known) for unit, known in watched.settings.items()}
     for one in declared:
         units = [unit for unit in watched.view.units if _is_of(unit, one)]
         if not units:
             warnings.append(f"--manifest {one.file}: no pod of {one.workload} in the window")
-        given = {name: UNSET for name in wanted if name.startswith("--")} if "image" in one.settings else {}
+        given = {name: UNSET for name in required if name.startswith("--")} if "image" in one.settings else {}
         for unit in units:
             known = settings.setdefault(unit, {})
             known |= {name: (value, 1.0) for name, value in {**given, **one.settings}.items()}

@@ -9,7 +9,16 @@ import numpy as np
 
 from inferdoc.audit.cost import total_gpus, wasted
 from inferdoc.audit.judge import Doubt, Standstill, Verdicts
-from inferdoc.audit.model import Advice, AuditVerdict, UndeterminedState, Observed, Place, AuditedPool, Reason, StandingState
+from inferdoc.audit.model import (
+    Advice,
+    AuditedPool,
+    AuditVerdict,
+    Observed,
+    Place,
+    Reason,
+    StandingState,
+    UndeterminedState,
+)
 from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
@@ -35,7 +44,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
     for reading in entry.readings:
         one = standing.observations[reading.name]
         entity = pool_name(pool) if state.scope == "pool" else entry.units[0].name
-        held = None if reading.held is None else round(reading.held, 3)
+        share = None if reading.held is None else round(reading.held, 3)
         observed.append(
             Observed(
                 reading.name,
@@ -45,7 +54,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
                 reading.value,
                 reading.limit,
                 reading.unit,
-                held,
+                share,
                 one.limit,
                 one.source,
             )

@@ -39,7 +39,7 @@ def stalls(watched: Watched, unit: Unit) -> Amount:
 def queue_over_promise(watched: Watched, unit: Unit) -> Amount:
     """p99 of the queue time over what is promised of the time to first token; 0 where nothing is."""
     queue = watched.values(unit, "queue_time_p99")
-    targets = [target for name, target in _promised(watched, unit).items() if name.startswith("ttft_")]
+    targets = [target for name, target in _find_targets(watched, unit).items() if name.startswith("ttft_")]
     if not targets:
         return 0.0
     return None if queue is None else np.asarray(queue / min(targets))
@@ -47,10 +47,10 @@ def queue_over_promise(watched: Watched, unit: Unit) -> Amount:
 
 def tokens_over_promise(watched: Watched, unit: Unit) -> Amount:
     """The worst of what is promised of the time per token, over its target; 1 where nothing is: no reserve is known."""
-    promised = {name: target for name, target in _promised(watched, unit).items() if name.startswith(PER_TOKEN)}
-    rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
+    targets = {name: target for name, target in _find_targets(watched, unit).items() if name.startswith(PER_TOKEN)}
+    rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
-        return None if promised else 1.0
+        return None if targets else 1.0
     return np.asarray(np.fmax.reduce(rows))
 
 
@@ -60,7 +60,7 @@ def refused(watched: Watched, unit: Unit) -> Amount:
     return np.asarray(np.sum(rows, axis=0)) if rows else 0.0
 
 
-def _promised(watched: Watched, unit: Unit) -> dict[str, float]:
+def _find_targets(watched: Watched, unit: Unit) -> dict[str, float]:
     pool = unit.member.pool
     return limits(watched.slos, pool)
 

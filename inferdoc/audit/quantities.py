@@ -176,10 +176,10 @@ def _router_gap(watched: Watched, unit: Unit) -> Amount:
 def _objective_excess(watched: Watched, unit: Unit) -> Amount:
     """The worst of what is promised to the users of a unit, over its target; 0 where nothing is."""
     pool = unit.member.pool
-    promised = limits(watched.slos, pool)
-    rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
+    targets = limits(watched.slos, pool)
+    rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
-        return None if promised else 0.0
+        return None if targets else 0.0
     return np.asarray(np.fmax.reduce(rows))
 
 

@@ -20,21 +20,21 @@ DEFAULT_SINCE = "24h"
 """A day has a night: states are judged on both."""
 
 
-def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Audit:
-    """Audit as asked. asked: the values of the command's options by name."""
+def audited(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Audit:
+    """Audit as asked. params: the values of the command's options by name."""
     chosen = AuditOptions(
-        match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=FleetFilter(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        match=tuple(matcher(text) for text in params.get("labels") or ()),
+        wanted=FleetFilter(*(params.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
-        declared=tuple(read_manifests(asked.get("manifests") or ())),
+        declared=tuple(read_manifests(params.get("manifests") or ())),
     )
-    since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
-    return audit(source, since=since, from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen)
+    since = params.get("since") or (None if params.get("begin") else DEFAULT_SINCE)
+    return audit(source, since=since, from_=params.get("begin"), until=params.get("until") or "now", options=chosen)
 
 
 def audited_beside(
-    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]
+    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]
 ) -> Audit | None:
     """The audit of the window that a diagnosis looked at; None where there was nothing to judge, or where the source
     cannot be read a second time, which is a warning and takes nothing from the diagnosis."""
@@ -42,7 +42,7 @@ def audited_beside(
         return None
     window = {"since": None, "begin": answer.window.from_, "until": answer.window.until}
     try:
-        return audited(source, config, catalogue, asked | window)
+        return audited(source, config, catalogue, params | window)
     except InferdocError as error:
         answer.source.warnings.append(f"standing states were not looked at: {error}")
         return None

@@ -154,8 +154,8 @@ def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
     prompts, answers, requests = (float(np.nansum(row)) for row in rows if row is not None)
     if not requests:
         return None
-    held = prompts + answers / max(middle(watched, unit, "running") or 1.0, 1.0)
-    again = held if _caching_off(watched, unit) else min(held, answers)
+    cached = prompts + answers / max(middle(watched, unit, "running") or 1.0, 1.0)
+    again = cached if _caching_off(watched, unit) else min(cached, answers)
     again /= requests
     return prompt_time(watched, unit, rate * again, extra=True, length=again)
 

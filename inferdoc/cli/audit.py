@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     help="Only with --manifest: check the workloads for this tier before they run; no source is read.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also reasons, formulas, sources, and what cannot be told and why.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Look for standing states: drafts that do not pay, hits at the level of chance, preemption all the time, idle
     pools. They are judged by absolute limits on the busy part of the window and ranked by what they cost: money where
     [prices] of the configuration names some, else GPUs or replicas.
@@ -57,26 +57,26 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     catalogue = options.catalogue(config)
-    if asked["for_tier"] is not None:
-        return _before_it_runs(asked, catalogue)
-    source = options.source(config, asked)
+    if params["for_tier"] is not None:
+        return _before_it_runs(params, catalogue)
+    source = options.source(config, params)
     with options.working(f"reading {source.location}"):
-        answer = audited(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = audited(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_audit(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
-    return exit_code(answer, asked["fail_on"])
+    return exit_code(answer, params["fail_on"])
 
 
-def _before_it_runs(asked: dict[str, Any], catalogue: Catalogue) -> int:
+def _before_it_runs(params: dict[str, Any], catalogue: Catalogue) -> int:
     """Check manifests alone: 1 if a problem was found, 3 if no workload could be checked."""
     from inferdoc.audit.manifest import read_manifests
     from inferdoc.preflight.check import preflight
 
-    if not asked["manifests"]:
+    if not params["manifests"]:
         raise click.UsageError("--for-tier needs --manifest FILE")
-    if asked["output"] not in ("text", "json"):
-        raise click.UsageError(f"--for-tier and -o {asked['output']} are mutually exclusive; use -o text or json")
-    answer = preflight(read_manifests(asked["manifests"]), asked["for_tier"], catalogue)
-    show(answer.to_json() + "\n" if asked["output"] == "json" else answer.to_text(), coloured=False)
+    if params["output"] not in ("text", "json"):
+        raise click.UsageError(f"--for-tier and -o {params['output']} are mutually exclusive; use -o text or json")
+    answer = preflight(read_manifests(params["manifests"]), params["for_tier"], catalogue)
+    show(answer.to_json() + "\n" if params["output"] == "json" else answer.to_text(), coloured=False)
     return 1 if answer.problems else 0 if answer.checked else 3

@@ -29,7 +29,7 @@ def command() -> None:
 @options.window_end
 @click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
 @click.option("--force", is_flag=True, help="Save it even where a diagnosis does not call it healthy.")
-def save(**asked: Any) -> int:
+def save(**params: Any) -> int:
     """Read the signals of a stretch and keep them. The stretch is diagnosed first.
 
     Exit codes: 0 saved, 1 the stretch is an incident, 2 usage, 3 not enough data to tell, 4 the source could not be
@@ -38,9 +38,9 @@ def save(**asked: Any) -> int:
     from inferdoc.judging.references import save as baseline
 
     config = options.configuration()
-    source = options.source(config, asked)
+    source = options.source(config, params)
     with options.working(f"reading {source.location}"):
-        path, header = baseline.save(source, config, options.catalogue(config), asked)
+        path, header = baseline.save(source, config, options.catalogue(config), params)
     click.echo(one_line(f"{path}: {baseline.described(header)}"))
     messages.warn(source.warnings)
     return 0

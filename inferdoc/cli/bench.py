@@ -28,7 +28,7 @@ from inferdoc.cli.streams import show
 @click.option("--history", default="1d", show_default=True, metavar="DURATION", help="Of --against: how far back.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and the files.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Read results of GuideLLM (benchmarks.json), AIPerf (profile_export_aiperf.json) and `vllm bench serve
     --save-result`, one level of load each, and say which rate they prove to keep the objectives, where the knee is, and
     what weakens the numbers.
@@ -44,13 +44,13 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     catalogue, live = options.catalogue(config), None
-    if asked["against"] is not None:
-        source = options.source(config, asked)
+    if params["against"] is not None:
+        source = options.source(config, params)
         with options.working(f"reading {source.location}"):
-            live = production_as_asked(source, config, catalogue, asked)
-    elif asked["store"] or asked["prometheus"] or asked["replicas"]:
+            live = production_as_asked(source, config, catalogue, params)
+    elif params["store"] or params["prometheus"] or params["replicas"]:
         raise click.UsageError("--store, --prometheus and --replicas belong to --against POOL")
-    answer = benched_as_asked(asked, catalogue, live)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_bench(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    answer = benched_as_asked(params, catalogue, live)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_bench(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     return 0

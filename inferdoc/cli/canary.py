@@ -34,7 +34,7 @@ SHARE = click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True)
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, events and series of each difference.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Hold pods of a new version against those that run, over the same minutes: time to first token, between tokens,
     errors and goodput. A share counts as worse when the low end of its interval is beyond the margin, as no worse when
     the high end is within; in between the answer is how many more requests it takes.
@@ -45,10 +45,10 @@ def command(**asked: Any) -> int:
     from inferdoc.report import render_canary
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = canary_as_asked(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_canary(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = canary_as_asked(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_canary(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return exit_code(answer)

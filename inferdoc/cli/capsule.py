@@ -28,7 +28,7 @@ def command() -> None:
 @click.option("--around", metavar="TIME", help="Instead: half an hour before and after this time.")
 @options.window_end
 @options.part_of_fleet
-def save(file: Path, **asked: Any) -> int:
+def save(file: Path, **params: Any) -> int:
     """Diagnose a window of a source and write FILE: the document, the samples of the window and of what it was held
     against, and what was configured (pods, objectives, labels; no address, no secret). What was written is judged again
     at once.
@@ -38,11 +38,11 @@ def save(file: Path, **asked: Any) -> int:
     from inferdoc.incidents import capsule
 
     config = options.configuration()
-    catalogue, source = options.catalogue(config), options.source(config, asked)
+    catalogue, source = options.catalogue(config), options.source(config, params)
     with options.working(f"reading {source.location}"):
-        kept = capsule.save(file, source, config, catalogue, asked)
+        kept = capsule.save(file, source, config, catalogue, params)
     messages.warn(source.warnings)
-    messages.say(f"{file}: {file.stat().st_size / 1e6:.1f} MB: {kept.document.summary}")
+    messages.note(f"{file}: {file.stat().st_size / 1e6:.1f} MB: {kept.document.summary}")
     return _replayed(file)
 
 

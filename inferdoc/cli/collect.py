@@ -140,7 +140,7 @@ def command(
         bearer_token_file=bearer_token_file,
         username=username,
         password_file=password_file,
-        headers=options.headers_of(headers),
+        headers=options.parse_headers(headers),
     )
     refresh = config.collect.http_sd_refresh_seconds
     if http_sd_refresh is not None:
@@ -155,7 +155,7 @@ def command(
         """Drop the oldest and compact for a while; whether there is more to compact."""
         line = pruned_line(keeper.prune(opened))
         if line is not None:
-            messages.say(line)
+            messages.note(line)
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
     place = options.store_path(config, store)
@@ -171,7 +171,7 @@ def command(
             stop=stop,
             options=scraping,
             eplb=feed,
-            report=messages.say,
+            report=messages.note,
             maintain=keep_up,
             stats=stats,
         )
@@ -181,7 +181,7 @@ def command(
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"
     stored += f"; {stats.left_out} more scrapes were left out" if stats.left_out else ""
-    messages.say(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
+    messages.note(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK
 
 
@@ -208,15 +208,15 @@ def _page(
     from inferdoc.times import seconds_of
 
     catalogue = options.catalogue(config)
-    asked = {"store": place}
+    params = {"store": place}
     judged = predicted = None
     if judge_every:
-        work = diagnoses(partial(options.source, config, asked), config, catalogue, JUDGED)
-        judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.say)
+        work = diagnoses(partial(options.source, config, params), config, catalogue, JUDGED)
+        judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.note)
     if forecast_every:
-        load = forecasts(Origin(open=opener(asked)), FORECAST_SECONDS)
+        load = forecasts(Origin(open=opener(params)), FORECAST_SECONDS)
         predicted = Rounds(
-            "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.say
+            "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.note
         )
     size = Path(place)
     exposed = Exposed(

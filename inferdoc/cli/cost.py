@@ -38,7 +38,7 @@ from inferdoc.cli.streams import show
     help="prometheus: for the textfile collector of a node exporter.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also formulas and the series behind them.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Divide the GPU-hours of a window into useful work and waste, and say what a million tokens and a request cost:
     money where [prices] of the configuration names the tier, else GPU-hours. The parts add up to the whole. --since 7d
     adds the week by day and pool.
@@ -51,10 +51,10 @@ def command(**asked: Any) -> int:
     from inferdoc.source.base import incomplete
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = billed(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_bill(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = billed(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_bill(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 3 if incomplete(source.warnings) else 0

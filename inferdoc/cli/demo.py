@@ -42,17 +42,17 @@ def command(fault: str | None, recording: str | None, listed: bool, output: str,
         return _list()
     if recording:
         return _recording(recording, output, verbose)
-    from inferdoc.report.demo import FIRST, find, play
+    from inferdoc.report.demo import FIRST, find, run_demo
     from inferdoc.report.demo_words import fleet, how_to_read, next_commands, what_was_done
 
     catalogue = options.catalogue(options.configuration())
     scenario = find(fault or FIRST, catalogue)
-    played = play(scenario, catalogue, Progress(f"{scenario.id}: {fleet(scenario)}"))
-    done, after = what_was_done(played), next_commands(played)
+    demo = run_demo(scenario, catalogue, Progress(f"{scenario.id}: {fleet(scenario)}"))
+    done, after = what_was_done(demo), next_commands(demo)
     if output == "text":
-        done = [*done, "", *how_to_read(played.answer)]
-    _show(played.answer, output, verbose, [*done, "", *after])
-    return 0 if played.good else 1
+        done = [*done, "", *how_to_read(demo.answer)]
+    _show(demo.answer, output, verbose, [*done, "", *after])
+    return 0 if demo.good else 1
 
 
 def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> None:
@@ -74,10 +74,10 @@ def _list() -> int:
 
 
 def _recording(name: str, output: str, verbose: int) -> int:
-    from inferdoc.report.recorded import cause_of, play_recording
+    from inferdoc.report.recorded import cause_of, replay_recording
 
     cause = cause_of(name)
-    answer = play_recording(name, options.catalogue(options.configuration()))
+    answer = replay_recording(name, options.catalogue(options.configuration()))
     first = answer.findings[0].id if answer.findings else None
     right = first == cause if cause else answer.verdict == "healthy"
     if cause is None:

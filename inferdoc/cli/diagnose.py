@@ -59,7 +59,7 @@ WATCH_SECONDS = 30.0
 )
 @click.option("--probe", is_flag=True, help="Also send one request of one token to the engines found, as `probe` does.")
 @click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Judge a window of a source.
 
     A URL or PATH may be a server with the Prometheus API, a store, the page of an engine or a router
@@ -82,71 +82,72 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     catalogue = options.catalogue(config)
-    named = options.named(asked)
+    named = options.named(params)
     if named is not None:
-        return _look(named, config, catalogue, asked)
-    source = options.source(config, asked)
+        return _diagnose_pages(named, config, catalogue, params)
+    source = options.source(config, params)
 
-    def look() -> Glance:
-        answer = diagnosis(source, config, catalogue, asked)
+    def run() -> Glance:
+        answer = diagnosis(source, config, catalogue, params)
         price_findings(answer, source, config, catalogue)
         link_traces(answer, source, catalogue, config.links.trace_url)
-        if asked["kubernetes"]:
+        if params["kubernetes"]:
             add_cluster_evidence(answer, catalogue)
-        if asked["probe"]:
+        if params["probe"]:
             probe_pods(answer, catalogue, urls_of(answer), {})
-        if asked["predict"]:
+        if params["predict"]:
             foretell_steps(answer, source, config, catalogue)
-        standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
+        standing = audited_beside(answer, source, config, catalogue, params) if params["output"] == "html" else None
         return Glance(
-            answer, render(answer, asked["output"], detail=asked["verbose"], colour=colour, standing=standing)
+            answer, render(answer, params["output"], detail=params["verbose"], colour=colour, standing=standing)
         )
 
-    colour = options.coloured() and asked["output"] == "text"
-    if asked["watch"]:
-        in_place = asked["output"] == "text" and sys.stdout.isatty()
-        fault = faults.traced if options.debugging() and not in_place else faults.told
-        watch = Watch(look, WATCH_SECONDS, fault)
+    colour = options.coloured() and params["output"] == "text"
+    if params["watch"]:
+        in_place = params["output"] == "text" and sys.stdout.isatty()
+        fault = faults.traced if options.debugging() and not in_place else faults.describe_error
+        watch = Watch(run, WATCH_SECONDS, fault)
         if not in_place:
             from inferdoc.watch.rounds import print_changes
 
-            print_changes(watch, show, messages.fail, whole=asked["output"] != "text")
-        return _watch_in_place(watch, source.location, asked, colour)
+            print_changes(watch, show, messages.fail, whole=params["output"] != "text")
+        return _watch_in_place(watch, source.location, params, colour)
     with options.working(f"reading {source.location}"):
-        found = look()
+        found = run()
     show(found.shown, coloured=colour)
     messages.warn(found.answer.source.warnings)
-    return exit_code(found.answer, asked["fail_on"])
+    return exit_code(found.answer, params["fail_on"])
 
 
-def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: bool) -> int:
+def _watch_in_place(watch: Watch, place: str, params: dict[str, Any], colour: bool) -> int:
     """Look again and again. What was shown last stays."""
     from inferdoc.judging.request import exit_code
-    from inferdoc.watch.rounds import Looks, left_on_screen, show_in_place
+    from inferdoc.watch.rounds import WatchState, left_on_screen, show_in_place
 
     try:
         rounds = show_in_place(watch, terminal(), place)
     except KeyboardInterrupt as interrupted:
         for each in interrupted.args:
-            if isinstance(each, Looks):
+            if isinstance(each, WatchState):
                 show(left_on_screen(each), coloured=colour)
         raise
-    show("\n".join([*rounds.said, "", left_on_screen(rounds)]), coloured=colour)
-    return exit_code(rounds.last.answer, asked["fail_on"]) if rounds.last else int(ExitCode.UNKNOWN)
+    show("\n".join([*rounds.changes, "", left_on_screen(rounds)]), coloured=colour)
+    return exit_code(rounds.last.answer, params["fail_on"]) if rounds.last else int(ExitCode.UNKNOWN)
 
 
-def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
+def _diagnose_pages(found: list[Recognised], config: Config, catalogue: Catalogue, params: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
     from inferdoc.cluster.evidence import probe_pods, urls_of
     from inferdoc.judging.request import exit_code
     from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render
 
-    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)
-    if asked["probe"]:
+    scraping, pace = options.scraping(params), options.pace(params)
+    answer = diagnose_pages(found, config, catalogue, params, scraping, pace, messages.note)
+    if params["probe"]:
         pages = [one.target.url for one in found if one.target is not None]
-        probe_pods(answer, catalogue, urls_of(answer, pages), options.headers_of(asked["headers"]))
-    colour = options.coloured() and asked["output"] == "text"
-    show(render(answer, asked["output"], detail=asked["verbose"], colour=colour), coloured=colour)
+        probe_pods(answer, catalogue, urls_of(answer, pages), options.parse_headers(params["headers"]))
+    colour = options.coloured() and params["output"] == "text"
+    show(render(answer, params["output"], detail=params["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
-    return exit_code(answer, asked["fail_on"])
+    return exit_code(answer, params["fail_on"])

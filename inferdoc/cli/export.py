@@ -50,4 +50,4 @@ def command(
         write = export_parquet if output == "parquet" else export
         with opened(place) if place else nullcontext(sys.stdout.buffer) as out:
             written = write(source, first_ms, end_ms, out)
-    messages.say(f"{written} samples")
+    messages.note(f"{written} samples")

@@ -14,7 +14,7 @@ OWN_FAULT = 70
 """EX_SOFTWARE of sysexits.h: a fault in inferdoc itself, never one of its input."""
 
 
-def told(error: BaseException) -> tuple[str, int]:
+def describe_error(error: BaseException) -> tuple[str, int]:
     """The line (empty: nothing is to be said) and the exit code of whatever ended a command."""
     if isinstance(error, click.exceptions.Exit):
         return "", int(error.exit_code)
@@ -43,7 +43,7 @@ def told(error: BaseException) -> tuple[str, int]:
 
 def traced(error: BaseException) -> tuple[str, int]:
     """The same, with the traceback on standard error."""
-    message, code = told(error)
+    message, code = describe_error(error)
     if message and not isinstance(error, click.ClickException):
         messages.trace("".join(traceback.format_exception(error)).rstrip())
     return message, code
@@ -51,7 +51,7 @@ def traced(error: BaseException) -> tuple[str, int]:
 
 def report(error: BaseException, *, debug: bool = False) -> int:
     """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
-    message, code = traced(error) if debug else told(error)
+    message, code = traced(error) if debug else describe_error(error)
     if message:
         messages.fail(" ".join(message.split()))
     return code

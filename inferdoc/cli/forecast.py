@@ -82,23 +82,23 @@ def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
     return opened
 
 
-def origin(asked: dict[str, Any], step: str = "5m") -> Any:
-    """Takes the origin's options out of `asked`. The source is opened only when something is read from it."""
+def origin(params: dict[str, Any], step: str = "5m") -> Any:
+    """Takes the origin's options out of `params`. The source is opened only when something is read from it."""
     from inferdoc.forecast.command import Origin
     from inferdoc.times import seconds_of
 
-    where = {key: asked.pop(key) for key in SOURCE_KEYS}
-    path = asked.pop("path")
+    where = {key: params.pop(key) for key in SOURCE_KEYS}
+    path = params.pop("path")
     if path is not None and (where["prometheus"] or where["store"]):
         raise click.UsageError("--input and a source name two origins: give one of them")
 
     return Origin(
         path=path,
-        kind=asked.pop("kind"),
-        pool=asked.pop("pool"),
-        load=asked.pop("load"),
-        namespace=asked.pop("namespace"),
-        days=max(1, round(seconds_of(asked.pop("history"), "--history") / 86400)),
+        kind=params.pop("kind"),
+        pool=params.pop("pool"),
+        load=params.pop("load"),
+        namespace=params.pop("namespace"),
+        days=max(1, round(seconds_of(params.pop("history"), "--history") / 86400)),
         step=seconds_of(step, "--step"),
         open=opener(where),
     )
@@ -120,7 +120,7 @@ def origin(asked: dict[str, Any], step: str = "5m") -> Any:
 @click.option("--out", "target", metavar="PATH", help="Write to PATH (replaced in one step), not standard output.")
 @click.option("--fail-on-abstain", is_flag=True, help="Exit 1 when the forecast abstains.")
 @click.pass_context
-def command(context: click.Context, /, **asked: Any) -> None:
+def command(context: click.Context, /, **params: Any) -> None:
     """Forecast the load of one pool from a file, or of every pool of a source.
 
     Data go to standard output, remarks to standard error. When the measured skill is too low the forecast abstains:
@@ -129,7 +129,8 @@ def command(context: click.Context, /, **asked: Any) -> None:
     """
     from inferdoc.forecast import command as work
 
-    where = origin(asked, asked.pop("step"))
-    if asked.pop("capacity"):
-        context.exit(work.capacity(origin=where, begin=asked["begin"], output=asked["output"], target=asked["target"]))
-    context.exit(work.run(origin=where, **asked))
+    where = origin(params, params.pop("step"))
+    if params.pop("capacity"):
+        chosen = {name: params[name] for name in ("begin", "output", "target")}
+        context.exit(work.capacity(origin=where, **chosen))
+    context.exit(work.run(origin=where, **params))

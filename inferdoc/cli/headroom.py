@@ -35,7 +35,7 @@ REPLICAS = "Replicas that count. Default: those of the peak, or of now where the
     help="prometheus: for the textfile collector of a node exporter.",
 )
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Hold the load of each pool against what its replicas carry at the SLO, as its own history shows it: room now and
     at the peak; whether the peak still fits after a pod, the fullest node or the fullest zone is lost; when the
     forecast load passes it, and by when how many replicas must be asked for.
@@ -49,11 +49,11 @@ def command(**asked: Any) -> int:
     from inferdoc.source.base import incomplete
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
-    asked["zone"] = spoken_zone(asked["zone"])
+    source, catalogue = options.source(config, params), options.catalogue(config)
+    params["zone"] = spoken_zone(params["zone"])
     with options.working(f"reading {source.location}"):
-        answer = headroom_as_asked(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_headroom(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = headroom_as_asked(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_headroom(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 0 if answer.pools and not incomplete(source.warnings) else 3

@@ -20,7 +20,7 @@ def command(incident: str | None, record: str | None, only_open: bool, limit: in
     """List the incidents of the record, or show one: its alerts, every look at it, and the last one with the same
     cause. INCIDENT is an id or the beginning of one; with -o json, markdown or html its diagnosis.
     """
-    from inferdoc.incidents.named import told
+    from inferdoc.incidents.named import find_conclusive_run
     from inferdoc.report import render, render_incidents
     from inferdoc.report.incidents_text import incident_text
 
@@ -32,8 +32,8 @@ def command(incident: str | None, record: str | None, only_open: bool, limit: in
             return
         one = opened.incident(incident)
         if output != "text":
-            show(render(opened.diagnosis(told(opened, one.id)), output))
+            show(render(opened.diagnosis(find_conclusive_run(opened, one.id)), output))
             return
-        show(incident_text(one, opened.looks(one.id), opened.like(one)))
+        show(incident_text(one, opened.runs(one.id), opened.like(one)))
     finally:
         opened.close()

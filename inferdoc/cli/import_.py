@@ -43,7 +43,7 @@ def command(files: tuple[str, ...], store: str | None, max_series: int, timeout:
                 done = import_file(target, file, bar.show, max_series, strict=not lenient, seconds=seconds)
             messages.warn(done.problems)
             stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
-            messages.say(f"{file}: {stored}")
+            messages.note(f"{file}: {stored}")
 
 
 class _Bar:
@@ -51,12 +51,12 @@ class _Bar:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._bar: Progress | None = None
 
     def show(self, share: float) -> None:
         if self._bar is None:
-            if time.monotonic() - self._began < 1.0 or not sys.stderr.isatty():
+            if time.monotonic() - self._started < 1.0 or not sys.stderr.isatty():
                 return
             from rich.markup import escape
             from rich.progress import Progress

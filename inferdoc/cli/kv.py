@@ -29,7 +29,7 @@ from inferdoc.cli.streams import show
 @click.option("--tenant-label", metavar="NAME", help="A label of the engines' series that tells tenants.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Work out what the prefix cache of a live pool gives, and what another would: hits at half, twice and ten times
     the size, with FP8, host memory or NVMe; GPUs that it saves; reload against recompute. POOL may be left out where
     there is one.
@@ -44,10 +44,10 @@ def command(**asked: Any) -> int:
     from inferdoc.report import render_kv
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = kv_as_asked(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_kv(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = kv_as_asked(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_kv(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 0 if answer.other_sizes else 3

@@ -27,7 +27,7 @@ def write_as(form: Form) -> None:
     _form = form
 
 
-def say(line: str) -> None:
+def note(line: str) -> None:
     """A remark: how far the work is, what was done."""
     _write("info", line)
 

@@ -166,12 +166,12 @@ RUNBOOK_BASE = click.option(
 )
 
 
-def told(problems: Iterable[str], summary: str) -> int:
+def report_problems(problems: Iterable[str], summary: str) -> int:
     """Say what a check found; its exit status."""
     found = list(problems)
     for line in found:
         click.echo(one_line(line))
-    messages.say(summary)
+    messages.note(summary)
     return 1 if found else 0
 
 
@@ -218,41 +218,41 @@ def catalogue(config: Config) -> Catalogue:
     return load_catalogue(overlays(config), disabled=config.recipes.disabled, promises=promises)
 
 
-def source(config: Config, asked: dict[str, Any]) -> Identified:
+def source(config: Config, params: dict[str, Any]) -> Identified:
     """Open the source: flag, environment, configuration, else the default embedded store."""
     from inferdoc.source.configured import open_configured
 
-    one_source(asked)
-    store_path(config, asked.get("store"))
-    headers = headers_of(asked.get("headers") or ())
-    return open_configured(config, asked, overlays(config), headers, _tell_parts)
+    one_source(params)
+    store_path(config, params.get("store"))
+    headers = parse_headers(params.get("headers") or ())
+    return open_configured(config, params, overlays(config), headers, _show_parts)
 
 
 @contextmanager
-def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
+def opened(config: Config, params: dict[str, Any]) -> Iterator[Identified]:
     """The source by its name or its flag. Pages are kept in a store for as long."""
-    pages = named(asked)
+    pages = named(params)
     if pages is None:
-        yield source(config, asked)
+        yield source(config, params)
         return
-    _only_one(asked, "store")
-    from inferdoc.pages.diagnosis import store_of_pages
+    _only_one(params, "store")
+    from inferdoc.pages.diagnosis import store_pages
 
-    with store_of_pages(pages, scraping(asked), pace(asked), messages.say) as path:
-        yield source(config, asked | {"store": str(path)})
+    with store_pages(pages, scraping(params), pace(params), messages.note) as path:
+        yield source(config, params | {"store": str(path)})
 
 
-def pace(asked: dict[str, Any]) -> Pace:
+def pace(params: dict[str, Any]) -> Pace:
     """How live pages are looked at."""
     from inferdoc.pages.live_scrape import Pace
     from inferdoc.times import length_of
 
-    return Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
+    return Pace(max(1.0, length_of(params["interval"], "--interval")), length_of(params["look_for"], "--for"))
 
 
-def one_source(asked: dict[str, Any]) -> None:
+def one_source(params: dict[str, Any]) -> None:
     """Refuse two sources."""
-    if asked.get("prometheus") and asked.get("store"):
+    if params.get("prometheus") and params.get("store"):
         raise click.UsageError("--prometheus and --store name two sources: give one of them")
 
 
@@ -262,47 +262,47 @@ def config_path() -> str | None:
     return path
 
 
-def scraping(asked: dict[str, Any]) -> ScrapeOptions:
+def scraping(params: dict[str, Any]) -> ScrapeOptions:
     """How pages are scraped: with the credentials of the flags alone. Those of the configuration belong to its server,
     not to whatever is named on a command line."""
     from inferdoc.collect.scrape import ScrapeOptions
 
     def path(name: str) -> Path | None:
-        return Path(asked[name]) if asked.get(name) else None
+        return Path(params[name]) if params.get(name) else None
 
     return ScrapeOptions(
         ca_file=path("ca_file"),
         bearer_token_file=path("bearer_token_file"),
-        username=asked.get("username"),
+        username=params.get("username"),
         password_file=path("password_file"),
-        headers=headers_of(asked.get("headers") or ()),
+        headers=parse_headers(params.get("headers") or ()),
     )
 
 
-def named(asked: dict[str, Any]) -> list[Recognised] | None:
+def named(params: dict[str, Any]) -> list[Recognised] | None:
     """What the arguments of a command are, where they are pages; a server or a store among them is put in the place of
     its flag instead."""
-    texts = asked.get("sources") or ()
+    texts = params.get("sources") or ()
     if not texts:
         return None
     from inferdoc.pages.diagnosis import is_served, recognised
 
-    _only_one(asked, "prometheus")
-    found = recognised(texts, scraping(asked))
+    _only_one(params, "prometheus")
+    found = recognised(texts, scraping(params))
     if not is_served(found):
         return found
-    _only_one(asked, "store")
-    asked[found[0].kind] = found[0].address
+    _only_one(params, "store")
+    params[found[0].kind] = found[0].address
     return None
 
 
-def _only_one(asked: dict[str, Any], flag: str) -> None:
+def _only_one(params: dict[str, Any], flag: str) -> None:
     """Refuse a flag that names another source than the arguments do."""
-    if asked.get(flag):
-        raise click.UsageError(f"{asked['sources'][0]} and --{flag} name two sources: give one of them")
+    if params.get(flag):
+        raise click.UsageError(f"{params['sources'][0]} and --{flag} name two sources: give one of them")
 
 
-def headers_of(texts: Iterable[str]) -> dict[str, str]:
+def parse_headers(texts: Iterable[str]) -> dict[str, str]:
     """The values of --header as a dict. A text that is refused is not repeated: it may be a secret."""
     headers = {}
     for text in texts:
@@ -313,21 +313,21 @@ def headers_of(texts: Iterable[str]) -> dict[str, str]:
     return headers
 
 
-def record(asked: str | None) -> Record:
+def record(params: str | None) -> Record:
     """The incident record, to be read."""
     from inferdoc.config import record_file
     from inferdoc.incidents.record import Record
 
-    return Record(asked or record_file(configuration()))
+    return Record(params or record_file(configuration()))
 
 
-def store_path(config: Config, asked: str | None) -> str:
+def store_path(config: Config, params: str | None) -> str:
     """The embedded store of this run: flag, environment, configuration, else the default one."""
     from inferdoc.config import default_store
 
-    if asked is not None and not asked.strip():
+    if params is not None and not params.strip():
         raise click.UsageError("--store is empty: give the path of a store, or leave it out")
-    path = asked or config.source.store or str(default_store())
+    path = params or config.source.store or str(default_store())
     if any(0xD800 <= ord(character) <= 0xDFFF for character in path):
         raise click.UsageError(f"--store {path} is not UTF-8: give the store a name that is")
     return path
@@ -357,8 +357,8 @@ def working(what: str) -> Iterator[None]:
 _status: ContextVar[Callable[[str], None] | None] = ContextVar("status", default=None)
 
 
-def _tell_parts(done: int, of: int) -> None:
+def _show_parts(done: int, of: int) -> None:
     """Say beside the spinner, where there is one, how many workers have answered."""
-    tell = _status.get()
-    if tell is not None:
-        tell(f"{done} of {of} workers have answered")
+    show_part = _status.get()
+    if show_part is not None:
+        show_part(f"{done} of {of} workers have answered")

@@ -55,9 +55,9 @@ def _request(context: click.Context) -> Any:
     return PlanRequest(words, files)
 
 
-def _schema(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+def _schema(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
     """Print the schema of a plan and stop."""
-    if wanted:
+    if requested:
         import json
 
         from inferdoc.prewarm.plan import schema
@@ -143,7 +143,7 @@ def command() -> None:
 )
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
 @OUT
-def plan(**asked: Any) -> None:
+def plan(**params: Any) -> None:
     """Forecast each pool and turn it into windows with a floor of replicas.
 
     Options marked [POOL=] hold for all pools, or for the one named, and may be repeated. A pool that cannot be planned
@@ -153,18 +153,18 @@ def plan(**asked: Any) -> None:
 
     context = click.get_current_context()
     request = _request(context)
-    context.exit(work.plan(origin=origin(asked), asked=request, **asked))
+    context.exit(work.plan(origin=origin(params), asked=request, **params))
 
 
 @command.command("explain")
 @PLAN
 @click.option("--days", type=float, default=2.0, show_default=True, help="How far to look.")
 @click.option("--from", "begin", metavar="TIME", help="Instead of now.")
-def explain(**asked: Any) -> None:
+def explain(**params: Any) -> None:
     """List the next changes in local time and UTC, with the reason for each."""
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.show(**asked))
+    click.get_current_context().exit(work.show(**params))
 
 
 @command.command("diff")
@@ -175,12 +175,12 @@ def explain(**asked: Any) -> None:
     "--gpus-per-replica", "gpus", type=int, default=1, show_default=True, metavar="N", help="For [prices], by GPU."
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def diff(**asked: Any) -> None:
+def diff(**params: Any) -> None:
     """Say what plan NEW changes against OLD: stretches, replica-hours and, with a price, money."""
     from inferdoc.cli import options
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.differ(prices=options.configuration().prices, **asked))
+    click.get_current_context().exit(work.differ(prices=options.configuration().prices, **params))
 
 
 @command.command("emit")
@@ -207,11 +207,11 @@ def diff(**asked: Any) -> None:
 @click.option("--gpus-per-pod", type=int, metavar="N", help="lws: to state GPUs.")
 @click.option("--now", metavar="TIME", help="Judge the plan's freshness as of TIME instead of now.")
 @OUT
-def emit(**asked: Any) -> None:
+def emit(**params: Any) -> None:
     """Write the plan in the form of what runs it."""
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.emit_plan(**asked))
+    click.get_current_context().exit(work.emit_plan(**params))
 
 
 @command.command("backtest")
@@ -232,11 +232,11 @@ def emit(**asked: Any) -> None:
 @click.option("--price", type=float, metavar="X", help="Of a replica-hour: adds the cost.")
 @click.option("-o", "--output", type=click.Choice(["table", "json", "png", "svg"]), default="table", show_default=True)
 @OUT
-def backtest(**asked: Any) -> None:
+def backtest(**params: Any) -> None:
     """Replay history: reactive scaling, the naive floor, the policies, perfect foresight."""
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.replay(origin=origin(asked), **asked))
+    click.get_current_context().exit(work.replay(origin=origin(params), **params))
 
 
 @command.command("check")
@@ -246,14 +246,14 @@ def backtest(**asked: Any) -> None:
 @click.option("--manifest", metavar="FILE", help="Check this file (one --target) instead of what emit would write.")
 @click.option("--existing", metavar="FILE", help="Check what emit --existing FILE would write (one --target).")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
-def check(**asked: Any) -> None:
+def check(**params: Any) -> None:
     """Prove that what is emitted equals the plan, minute by minute over 400 days in seven zones.
 
     Exit 1 when anything differs.
     """
     from inferdoc.prewarm import command as work
 
-    click.get_current_context().exit(work.check_plan(**asked))
+    click.get_current_context().exit(work.check_plan(**params))
 
 
 @command.command("apply")
@@ -292,7 +292,7 @@ def check(**asked: Any) -> None:
 @click.option("--look", "look_first", is_flag=True, help="Dry run that reads the object first.")
 @click.option("--now", metavar="TIME", help="As of TIME instead of now.")
 @OUT
-def apply(**asked: Any) -> None:
+def apply(**params: Any) -> None:
     """Settle the floors that the plan wants now: for cron; a dry run unless --yes is given.
 
     All pools in one run; one that fails keeps no other back. Pools named by --pool or a [POOL=] option outlive the loss
@@ -301,7 +301,7 @@ def apply(**asked: Any) -> None:
     """
     from inferdoc.prewarm import apply_command as work
 
-    click.get_current_context().exit(work.apply_plan(**asked))
+    click.get_current_context().exit(work.apply_plan(**params))
 
 
 ONE_OBJECT = (
@@ -332,14 +332,14 @@ def one_object(function: Any) -> Any:
 @click.option("--generated", metavar="TIME", required=True)
 @click.option("--zone", metavar="ZONE", required=True)
 @click.option("--scale-to-zero", is_flag=True, help="Allow --floor 0.")
-def hold(**asked: Any) -> None:
+def hold(**params: Any) -> None:
     """Hold a floor on an object: what the CronJobs of a plan run.
 
     The object is looked at first. A floor that was set by hand becomes the user's own and is never gone under.
     """
     from inferdoc.prewarm import apply_command as work
 
-    click.get_current_context().exit(work.hold_floor(**asked))
+    click.get_current_context().exit(work.hold_floor(**params))
 
 
 @command.command("release")
@@ -348,8 +348,8 @@ def hold(**asked: Any) -> None:
 @one_object
 @click.option("--expired", "only_expired", is_flag=True, help="Only once the plan stamped on it is past its validity.")
 @click.option("--job", metavar="NAME", help="The CronJob that runs this: it goes when nothing of ours is left.")
-def release(**asked: Any) -> None:
+def release(**params: Any) -> None:
     """Give an object back: the user's own floor, and nothing of ours left on it."""
     from inferdoc.prewarm import apply_command as work
 
-    click.get_current_context().exit(work.release_object(**asked))
+    click.get_current_context().exit(work.release_object(**params))

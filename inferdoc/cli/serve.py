@@ -17,7 +17,7 @@ from inferdoc.cli import messages, options
 @click.option(
     "--forecast-every", metavar="DURATION", help="Forecast the next day of every pool so often, for /metrics."
 )
-def command(**asked: Any) -> None:
+def command(**params: Any) -> None:
     """Take Alertmanager's webhook at /alertmanager, look at each incident, and tell the outputs of [serve] what is
     wrong, since when, on which pods, and what to do next.
 
@@ -27,14 +27,14 @@ def command(**asked: Any) -> None:
     from inferdoc.serve.command import serve
 
     config = options.configuration()
-    headers = options.headers_of(asked.get("headers") or ())
-    options.one_source(asked)
+    headers = options.parse_headers(params.get("headers") or ())
+    options.one_source(params)
     serve(
         config,
         options.catalogue(config),
-        asked,
+        params,
         headers,
-        messages.say,
+        messages.note,
         options.config_path(),
         options.overlays(config),
     )

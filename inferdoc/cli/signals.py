@@ -19,7 +19,7 @@ from inferdoc.cli import options
 @click.option("--health", is_flag=True, help="The monitoring table: every row of it, against target bands and SLOs.")
 @click.option("--list", "listed", is_flag=True, help="The signals that exist, without reading a source.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
     against its target band, its objective and what was usual before, and how to switch on what is not visible. ! marks
     what hurts, with what it means and what to do; ~ what is outside its target and hurts nobody. Exit 1 where anything
@@ -35,15 +35,15 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     catalogue = options.catalogue(config)
-    if asked["listed"]:
+    if params["listed"]:
         click.echo(listing(catalogue))
         return 0
-    as_document, shown = asked["output"] == "json", Shown(asked["pod"], asked["namespace"], asked["signals"])
-    with options.opened(config, asked) as source:
-        if not asked["health"]:
-            rows = shown.rows(readings(source, config, catalogue, asked["until"]), catalogue)
+    as_document, shown = params["output"] == "json", Shown(params["pod"], params["namespace"], params["signals"])
+    with options.opened(config, params) as source:
+        if not params["health"]:
+            rows = shown.rows(readings(source, config, catalogue, params["until"]), catalogue)
             click.echo(as_json(rows) if as_document else as_text(rows))
             return 0
-        lines = shown.lines(table(source, config, catalogue, asked["until"]), catalogue)
+        lines = shown.lines(table(source, config, catalogue, params["until"]), catalogue)
     click.echo(health_json(lines) if as_document else health_text(lines))
     return 1 if any(line.state in HURTING for line in lines) else 0

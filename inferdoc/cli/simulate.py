@@ -86,7 +86,7 @@ def command(
     if live:
         from inferdoc.simulate.live import serve
 
-        serve(scenario, port, speed, messages.say, lambda text: click.echo(text, nl=False))
+        serve(scenario, port, speed, messages.note, lambda text: click.echo(text, nl=False))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.recording import record
@@ -102,5 +102,5 @@ def command(
         samples, place = write_file(targets, Path(out)), out
     else:
         samples, place = write_openmetrics(targets, exact()), "standard output"
-    messages.say(f"{place}: {samples} samples of {len(targets)} targets")
+    messages.note(f"{place}: {samples} samples of {len(targets)} targets")
     return 0

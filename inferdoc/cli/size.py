@@ -57,7 +57,7 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--price", metavar="TIER=N,..", help="Money of a GPU-hour, before [prices.tiers]: h100-80=2.95.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number, and all assumed.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Work out what a model takes on a tier: memory by part, KV tokens, requests at once, latency, requests per second
     within the objectives, replicas, and prefill and decode apart. Every number has a range; what nobody gave is said.
 
@@ -77,23 +77,23 @@ def command(**asked: Any) -> int:
 
     config = options.configuration()
     catalogue, like = options.catalogue(config), None
-    if asked["like"] is not None:
-        source = options.source(config, asked)
+    if params["like"] is not None:
+        source = options.source(config, params)
         with options.working(f"reading {source.location}"):
-            like = live_as_asked(source, config, catalogue, asked)
-    elif asked["store"] or asked["prometheus"]:
+            like = live_as_asked(source, config, catalogue, params)
+    elif params["store"] or params["prometheus"]:
         raise click.UsageError("--store and --prometheus belong to --like POOL")
-    asked = with_slo(asked)
-    prices = priced(config.prices, asked["price"], catalogue.tiers.tiers)
-    colour = options.coloured() and asked["output"] == "text"
-    if several(asked["tier"]):
+    params = with_slo(params)
+    prices = priced(config.prices, params["price"], catalogue.tiers.tiers)
+    colour = options.coloured() and params["output"] == "text"
+    if several(params["tier"]):
         if like is not None:
             raise click.UsageError("--like and several tiers are mutually exclusive")
-        decision = decided(asked, catalogue, prices)
-        show(render_decision(decision, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        decision = decided(params, catalogue, prices)
+        show(render_decision(decision, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
         return 0
-    if asked["output"] == "html":
+    if params["output"] == "html":
         raise click.UsageError("-o html compares tiers: give --tier any or --tier a,b")
-    answer = sized_as_asked(asked, catalogue, like, prices)
-    show(render_size(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+    answer = sized_as_asked(params, catalogue, like, prices)
+    show(render_size(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     return 0

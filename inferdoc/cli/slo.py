@@ -23,7 +23,7 @@ def command() -> None:
 @options.window_end
 @options.part_of_pools
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def show(**asked: Any) -> int:
+def show(**params: Any) -> int:
     """Show per objective and pool the share of good requests, the error budget that is left, how fast it burns, and the
     requests per second that were within all limits (goodput). Shares are counted in buckets: where a limit lies between
     two bounds, both ends are told and nothing is interpolated.
@@ -35,10 +35,10 @@ def show(**asked: Any) -> int:
     from inferdoc.slo.show import exit_code, shown
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        report = shown(source, config, catalogue, asked)
-    print_page(as_json(report) if asked["output"] == "json" else as_text(report), coloured=False)
+        report = shown(source, config, catalogue, params)
+    print_page(as_json(report) if params["output"] == "json" else as_text(report), coloured=False)
     messages.warn(source.warnings)
     return exit_code(report)
 
@@ -63,7 +63,7 @@ def show(**asked: Any) -> int:
     help="Share of the calm hours in which it is to be so.",
 )
 @click.option("-o", "--output", type=click.Choice(["toml", "yaml", "json"]), default="toml", show_default=True)
-def suggest(**asked: Any) -> int:
+def suggest(**params: Any) -> int:
     """Print objectives to paste: per model, tier and role the tightest bucket bound that was met in nearly all calm
     hours, with what was attained there and at the next tighter bound. Hours in which an engine was away or requests
     failed do not count.
@@ -76,11 +76,11 @@ def suggest(**asked: Any) -> int:
     from inferdoc.slo.suggest import Strictness, suggestions
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        history = opened(source, config, catalogue, asked)
-        found = suggestions(history, chosen_pools(history, asked), Strictness(asked["percentile"], asked["hours"]))
-    form = {"toml": as_toml, "yaml": as_yaml, "json": as_json}[asked["output"]]
+        history = opened(source, config, catalogue, params)
+        found = suggestions(history, chosen_pools(history, params), Strictness(params["percentile"], params["hours"]))
+    form = {"toml": as_toml, "yaml": as_yaml, "json": as_json}[params["output"]]
     print_page(form(found), coloured=False)
     messages.warn(source.warnings)
     return suggested_code(found)

@@ -23,7 +23,7 @@ from inferdoc.cli.streams import show
 @click.option("--ledger", metavar="FILE", help="Where it is written down (default: beside the store).")
 @click.option("--list", "listed", is_flag=True, help="Show the ledger.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Compare the time between a finding's onset and a step with the time after it: requests beyond their limits, mean
     latencies, and the signals that the finding rests on. FINDING is the id of a cause.
 
@@ -38,16 +38,16 @@ def command(**asked: Any) -> int:
     from inferdoc.verify.ledger import appended, ledger_lines, ledger_path
 
     config = options.configuration()
-    store = None if asked["prometheus"] else options.store_path(config, asked["store"])
-    path = ledger_path(asked["ledger"], store)
-    if asked["listed"]:
-        show(render_ledger(ledger_lines(path), asked["output"]))
+    store = None if params["prometheus"] else options.store_path(config, params["store"])
+    path = ledger_path(params["ledger"], store)
+    if params["listed"]:
+        show(render_ledger(ledger_lines(path), params["output"]))
         return 0
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = verified(source, config, catalogue, asked)
+        answer = verified(source, config, catalogue, params)
     appended(path, answer)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_verification(answer, asked["output"], colour=colour), coloured=colour)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_verification(answer, params["output"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return exit_code(answer)

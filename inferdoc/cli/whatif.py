@@ -36,7 +36,7 @@ from inferdoc.cli.streams import show
 @click.option("--model", metavar="FILE|NAME", help="A config.json, its folder, or a known model (default: as served).")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 @click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number.")
-def command(**asked: Any) -> int:
+def command(**params: Any) -> int:
     """Play a live pool in the simulator, as it is and after a change: latency, goodput, preemptions, GPUs and money
     with their bands.
 
@@ -50,10 +50,10 @@ def command(**asked: Any) -> int:
     from inferdoc.whatif.answer import whatif_as_asked
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"playing what {source.location} shows"):
-        answer = whatif_as_asked(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_whatif(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = whatif_as_asked(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_whatif(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 0

@@ -120,9 +120,9 @@ def weigh(finding: Finding, catalogue: Catalogue) -> None:
         if any(finding.id in sign.speaks_against for sign in signs.values()):
             certainty = "possible"
         for rival in finding.differential:
-            said = [sign.says for sign in signs.values() if rival.id in sign.speaks_for]
-            rival.speaks_for += said
-            if said:
+            signs_of_rival = [sign.says for sign in signs.values() if rival.id in sign.speaks_for]
+            rival.speaks_for += signs_of_rival
+            if signs_of_rival:
                 certainty = "possible"
     known = finding.probability is not None
     finding.regrade(certainty, catalogue.calibration.probability(certainty) if known else None)

@@ -56,11 +56,11 @@ def _slowest(
         names = list(_buckets(catalogue, aliases, signal))
         if not names:
             continue
-        asked = selector("", (("__name__", "=~", "|".join(names)),))
+        query = selector("", (("__name__", "=~", "|".join(names)),))
         whose = finding.scope.pods if catalogue.signals[signal].level not in WIDE else [finding.scope.model or ""]
         exemplars = [
             (exemplar, pod)
-            for exemplar in server.exemplars(asked, begin, end_ms)
+            for exemplar in server.exemplars(query, begin, end_ms)
             for pod in _named(exemplar.series, whose)
             if _trace_id(exemplar.labels)
         ]

@@ -16,7 +16,7 @@ from inferdoc.cost.counted import counts_of
 from inferdoc.cost.late import late_shares
 from inferdoc.cost.ledger import Account, Ledger
 from inferdoc.cost.rates import SlotRates, slot_rates
-from inferdoc.fleet.members import ENGINE_SIGNS, Pool, FleetFilter
+from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
 from inferdoc.judging.request import matcher
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import History, first_ms

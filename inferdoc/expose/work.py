@@ -26,12 +26,12 @@ def diagnoses(
     open_source: Callable[[], Identified], config: Config, catalogue: Catalogue, since: str
 ) -> Callable[[], Diagnosis]:
     """Diagnoses the last stretch of a source, `since` long (a duration), opened anew each time."""
-    asked: dict[str, Any] = {"since": since, "until": "latest"}
+    params: dict[str, Any] = {"since": since, "until": "latest"}
 
     def work() -> Diagnosis:
         source = open_source()
         try:
-            return diagnosis(source, config, catalogue, asked)
+            return diagnosis(source, config, catalogue, params)
         finally:
             source.close()
 

@@ -158,7 +158,7 @@ def _places(
             if newborn.key in places:
                 continue
             taken = {member.key for member in places.values()}
-            came, wanted = lives[newborn.key].first, described[newborn.key][0]
+            came, workload_key = lives[newborn.key].first, described[newborn.key][0]
             left = [
                 old
                 for old in fleet.members
@@ -167,7 +167,7 @@ def _places(
                 and old.pool.family == newborn.pool.family
                 and old.role == newborn.role
                 and _can_follow(lives[old.key], came, reach)
-                and (not same_workload or described[old.key][0] == wanted)
+                and (not same_workload or described[old.key][0] == workload_key)
             ]
             if left:
                 places[newborn.key] = min(left, key=lambda m: (lives[m.key].last, m.pod))
@@ -186,12 +186,12 @@ def _shares(frame: SignalFrame, fleet: Fleet) -> dict[Key, float]:
         for entity, row in zip(frame["running"].entities, frame["running"].values, strict=True):
             known = running.get(entity.member, np.full_like(row, np.nan))
             running[entity.member] = np.where(np.isnan(known), row, known + np.nan_to_num(row))
-    alike: dict[tuple[str, ...], list[Key]] = {}
+    similar: dict[tuple[str, ...], list[Key]] = {}
     for member in fleet.members:
         if member.key in running:
-            alike.setdefault((*member.pool.family, member.role), []).append(member.key)
+            similar.setdefault((*member.pool.family, member.role), []).append(member.key)
     shares: dict[Key, float] = {}
-    for keys in alike.values():
+    for keys in similar.values():
         rows = np.array([running[key] for key in keys])
         there = np.isfinite(rows)
         mean = np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)

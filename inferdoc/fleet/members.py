@@ -157,8 +157,8 @@ class FleetFilter:
         """Whether a member is selected."""
         pool = member.pool
         return all(
-            wanted is None or wanted == have
-            for wanted, have in (
+            expected is None or expected == have
+            for expected, have in (
                 (self.cluster, pool.cluster),
                 (self.model, pool.model),
                 (self.namespace, pool.namespace),
@@ -277,9 +277,9 @@ def _like_their_workload(members: Sequence[Member]) -> list[Member]:
             roles.setdefault(_workload_key(member), set()).add(member.role)
     placed = []
     for member in members:
-        told = roles.get(_workload_key(member), set())
-        if dict(member.why)["role"] == "default" and len(told) == 1:
-            pool = replace(member.pool, role=next(iter(told)))
+        roles_seen = roles.get(_workload_key(member), set())
+        if dict(member.why)["role"] == "default" and len(roles_seen) == 1:
+            pool = replace(member.pool, role=next(iter(roles_seen)))
             member = replace(member, pool=pool, why=(("role", "its workload"), *member.why[1:]))
         placed.append(member)
     return placed
@@ -293,13 +293,13 @@ def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
     """The share of its prompt tokens that each pod computes itself: median over time."""
     if COMPUTED not in frame or PROMPTS not in frame:
         return {}
-    asked = dict(zip(frame[PROMPTS].entities, frame[PROMPTS].values, strict=True))
+    queried = dict(zip(frame[PROMPTS].entities, frame[PROMPTS].values, strict=True))
     shares: dict[tuple[str, str, str], float] = {}
     for entity, row in zip(frame[COMPUTED].entities, frame[COMPUTED].values, strict=True):
-        if entity in asked:
-            there = np.isfinite(row) & (np.nan_to_num(asked[entity]) > 0)
+        if entity in queried:
+            there = np.isfinite(row) & (np.nan_to_num(queried[entity]) > 0)
             if there.any():
-                shares.setdefault(entity.member, float(np.median(row[there] / asked[entity][there])))
+                shares.setdefault(entity.member, float(np.median(row[there] / queried[entity][there])))
     return shares
 
 
@@ -329,8 +329,8 @@ def _role(
 
 def _role_word(text: str, signs: RoleSigns) -> Role | None:
     """The role that the words of a label or of a pod name tell; None where they tell none or several."""
-    told: list[Role] = [role for role, words in signs.words.items() if re.fullmatch(words, text, re.IGNORECASE)]
-    return told[0] if len(told) == 1 else None
+    roles_seen: list[Role] = [role for role, words in signs.words.items() if re.fullmatch(words, text, re.IGNORECASE)]
+    return roles_seen[0] if len(roles_seen) == 1 else None
 
 
 def _output_lengths(frame: SignalFrame, finished: Mapping[Key, np.ndarray]) -> dict[tuple[str, str, str], np.ndarray]:

@@ -26,9 +26,9 @@ APART = 1.4
 other steps between generations more (data sheets); pods of one kind under one balancer differ by a tenth."""
 ALWAYS_APART = 1.25
 """The same in each stretch of the data: what like pods seldom reach, and unlike ones seldom miss."""
-STRETCHES, LEAST_STRETCHES = 6, 4
+PARTS, MIN_PARTS = 6, 4
 """The data are looked at in so many stretches, and the pods must have served in most of them, the first among these."""
-ALIKE = 1.3
+SIMILAR = 1.3
 """What arrives differs by no more than this between groups of pods behind one balancer."""
 LEAST_PODS = 3
 """Of two pods nobody can tell which is the odd one."""
@@ -75,7 +75,7 @@ def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
     fast, slow = rows[:gap], rows[gap:]
     if usual[gap] < APART * usual[gap - 1] or not _always_apart(fast, slow):
         return {}
-    if not _asked_alike(known[:gap], known[gap:], frame) or not _of_two_kinds(known[:gap], known[gap:], frame):
+    if not _equally_loaded(known[:gap], known[gap:], frame) or not _of_two_kinds(known[:gap], known[gap:], frame):
         return {}
     tiers = {member.key: FASTER if place < gap else SLOWER for place, member in enumerate(known)}
     return _with_newborn(members, tiers)
@@ -84,16 +84,16 @@ def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
 def _always_apart(fast: np.ndarray, slow: np.ndarray) -> bool:
     """Whether no fast pod was ever about as slow as a slow one. fast, slow: float64[pods, stretches]."""
     both = np.isfinite(fast).any(axis=0) & np.isfinite(slow).any(axis=0)
-    if both.sum() < LEAST_STRETCHES:
+    if both.sum() < MIN_PARTS:
         return False
     return bool((np.nanmin(slow[:, both], axis=0) >= ALWAYS_APART * np.nanmax(fast[:, both], axis=0)).all())
 
 
-def _asked_alike(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
+def _equally_loaded(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
     """Whether the slow pods are slow at no more work: not more requests, and of the same lengths."""
     work = next((one for name in WORK if (one := _ratio(name, fast, slow, frame)) is not None), None)
     shapes = [one for name in SHAPE if (one := _ratio(name, fast, slow, frame)) is not None]
-    return work is not None and work <= ALIKE and all(1 / ALIKE <= shape <= ALIKE for shape in shapes)
+    return work is not None and work <= SIMILAR and all(1 / SIMILAR <= shape <= SIMILAR for shape in shapes)
 
 
 def _of_two_kinds(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
@@ -127,10 +127,10 @@ def _with_newborn(members: Sequence[Member], tiers: Mapping[Key, str]) -> dict[K
     every = dict(tiers)
     for member in members:
         if member.key not in tiers:
-            told = by_workload.get(workload(member.pod)[0], set())
-            if len(told) != 1:
+            tiers_seen = by_workload.get(workload(member.pod)[0], set())
+            if len(tiers_seen) != 1:
                 return {}
-            every[member.key] = next(iter(told))
+            every[member.key] = next(iter(tiers_seen))
     return every
 
 
@@ -139,10 +139,10 @@ def _levels(names: Sequence[str], members: Sequence[Member], frame: SignalFrame)
     matrix = next((frame[name] for name in names if name in frame and frame[name].present), None)
     if matrix is None:
         return {}
-    wanted = {member.key for member in members}
+    keys = {member.key for member in members}
     rows: dict[Key, list[np.ndarray]] = {}
     for entity, row in zip(matrix.entities, matrix.values, strict=True):
-        if entity.member in wanted:
+        if entity.member in keys:
             rows.setdefault(entity.member, []).append(row)
     seen = np.isfinite(matrix.values).any(axis=0)
     begin = int(seen.argmax())
@@ -151,5 +151,5 @@ def _levels(names: Sequence[str], members: Sequence[Member], frame: SignalFrame)
 
 def _medians(rows: np.ndarray) -> np.ndarray:
     """The median of each stretch over all rows of a pod: float64[STRETCHES], NaN where there is nothing."""
-    pieces = np.array_split(rows, STRETCHES, axis=1)
+    pieces = np.array_split(rows, PARTS, axis=1)
     return np.array([np.median(p[np.isfinite(p)]) if np.isfinite(p).any() else np.nan for p in pieces])

@@ -25,18 +25,18 @@ _RANGE = re.compile(r"(?:\[|:(?:rate|ratio|avg|max|increase))(\d+(?:ms|[smhdw]))
 
 @dataclass(frozen=True)
 class RuleTimes:
-    """waits: its `for`, seconds; looks_back: over how many seconds its expression reads."""
+    """waits: its `for`, seconds; range_seconds: over how many seconds its expression reads."""
 
     waits: float = UNKNOWN_FOR
-    looks_back: float = RATE_WINDOW
+    range_seconds: float = RATE_WINDOW
 
     @property
     def lead(self) -> float:
         """By how many seconds the alert may have begun later than what it tells of."""
-        return self.waits + min(self.looks_back, LONGEST)
+        return self.waits + min(self.range_seconds, LONGEST)
 
 
-def times_of(name: str, known: Mapping[str, RuleTimes]) -> RuleTimes:
+def find_rule_times(name: str, known: Mapping[str, RuleTimes]) -> RuleTimes:
     """Of the rule that an alert comes from; careful ones for a rule that is not ours."""
     return known.get(name, RuleTimes())
 

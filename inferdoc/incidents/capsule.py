@@ -65,23 +65,23 @@ class Capsule(msgspec.Struct):
     document: Diagnosis
 
 
-def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> Capsule:
-    """Diagnose, and write the capsule. asked: as of `inferdoc diagnose`. Raises CapsuleError where it cannot be
+def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, params: Mapping[str, Any]) -> Capsule:
+    """Diagnose, and write the capsule. params: as of `inferdoc diagnose`. Raises CapsuleError where it cannot be
     written, SourceError where the source cannot be read."""
-    latest, until = source.latest_ms(), asked.get("until") or "now"
-    if asked.get("around"):
-        begin, until = around_window(asked["around"], until, latest)
+    latest, until = source.latest_ms(), params.get("until") or "now"
+    if params.get("around"):
+        begin, until = around_window(params["around"], until, latest)
         from_ms, until_ms = resolve_window(None, begin, until, latest)
     else:
-        from_ms, until_ms = resolve_window(asked.get("since"), asked.get("begin"), until, latest)
+        from_ms, until_ms = resolve_window(params.get("since"), params.get("begin"), until, latest)
     end_ms = None if until == "latest" else until_ms
-    answer = _judged(source, options_of(source, config, catalogue, dict(asked)), from_ms, end_ms)
+    answer = _judged(source, options_of(source, config, catalogue, dict(params)), from_ms, end_ms)
     capsule = Capsule(
         CAPSULE_SCHEMA_ID,
         __version__,
         from_ms,
         end_ms,
-        {name: str(asked[name]) for name in FOCUS if asked.get(name)},
+        {name: str(params[name]) for name in FOCUS if params.get(name)},
         list(config.pods),
         list(config.slo),
         config.labels,
@@ -91,7 +91,7 @@ def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         archive.writestr(_entry("capsule.json"), msgspec.json.format(msgspec.json.encode(capsule), indent=1))
-        for number, (first, last) in enumerate(_stretches(answer, from_ms, until_ms)):
+        for number, (first, last) in enumerate(_ranges(answer, from_ms, until_ms)):
             archive.writestr(_entry(f"samples-{number}.om"), _samples(source, catalogue, first, last))
     try:
         replace_file(place, packed.getvalue(), PRIVATE)
@@ -108,16 +108,16 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _stretches(answer: Diagnosis, from_ms: int, until_ms: int) -> list[tuple[int, int]]:
+def _ranges(answer: Diagnosis, from_ms: int, until_ms: int) -> list[tuple[int, int]]:
     """Milliseconds since 1970: the window with its lead, and an earlier stretch that lies apart from it."""
     begin_ms = from_ms - max(LEAD_MS, until_ms - from_ms)
-    stretches = [(begin_ms, until_ms)]
+    ranges = [(begin_ms, until_ms)]
     baseline = answer.window.baseline
     if baseline.from_ is not None and baseline.until is not None:
         first, last = (round(1000 * seconds(moment)) for moment in (baseline.from_, baseline.until))
         if first < begin_ms:
-            stretches.append((first - FAR_MS, min(last + FAR_MS, begin_ms - 1)))
-    return stretches
+            ranges.append((first - FAR_MS, min(last + FAR_MS, begin_ms - 1)))
+    return ranges
 
 
 def _judged(source: Identified, options: Options, from_ms: int, until_ms: int | None) -> Diagnosis:

@@ -56,7 +56,7 @@ def take(record: Record, alerts: Sequence[ReceivedAlert], tenant: str, now: floa
             why = _why(connection, name, alerts, now, rules)
         _enter(connection, name, alerts, now)
         why = _ended(connection, name, now) or why
-        return "merged" if why is None else _ask(connection, name, why, now, rules)
+        return "merged" if why is None else _queue_run(connection, name, why, now, rules)
 
 
 def _known(
@@ -126,8 +126,8 @@ def _why(
     if any((alert.fingerprint, alert.starts) not in known for alert in firing):
         return "joined"
     # A look that was taken again by itself tells nobody that it goes on, so it does not stand for the repeat.
-    asked = "SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ? AND why != 'again'"
-    last = connection.execute(asked, (name,)).fetchone()[0]
+    query = "SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ? AND why != 'again'"
+    last = connection.execute(query, (name,)).fetchone()[0]
     return "repeat" if last is None or now - last >= rules.repeat else None
 
 
@@ -160,7 +160,7 @@ def _ended(connection: sqlite3.Connection, name: str, now: float) -> Why | None:
     return "resolved"
 
 
-def _ask(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
+def _queue_run(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
     """Have somebody look; a look that waits for the incident already is the same one."""
     row = connection.execute(
         "SELECT number, why, due FROM look WHERE incident = ? AND state = 'waiting'", (name,)

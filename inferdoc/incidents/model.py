@@ -10,7 +10,7 @@ import msgspec
 Why = Literal["alert", "reopened", "joined", "again", "repeat", "resolved"]
 """Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing
 or came early, because the alert is repeated, because all alerts are over."""
-LookState = Literal["waiting", "running", "done", "failed"]
+RunState = Literal["waiting", "running", "done", "failed"]
 
 
 class AlertScope(msgspec.Struct, frozen=True):
@@ -75,17 +75,17 @@ class Story(msgspec.Struct, frozen=True):
         return other is not None and (self.verdict, self.cause) == (other.verdict, other.cause)
 
 
-class Look(msgspec.Struct):
-    """One look at an incident. asked, due, began, ended: Unix seconds; from_, until: of the window, RFC 3339; story:
-    what it told, failure: why it told nothing."""
+class DiagnosisRun(msgspec.Struct):
+    """One diagnosis of an incident. requested, due, started, ended: Unix seconds; from_, until: of the window, RFC
+    3339; story: the result; failure: why there is none."""
 
     number: int
     incident: str
     why: Why
-    state: LookState
-    asked: float
+    state: RunState
+    requested: float
     due: float
-    began: float | None = None
+    started: float | None = None
     ended: float | None = None
     from_: str | None = None
     until: str | None = None
@@ -126,5 +126,5 @@ def common_place(alerts: Sequence[ReceivedAlert]) -> AlertScope:
 
 def fits(one: AlertScope, other: AlertScope) -> bool:
     """Whether two places may be the same: they differ in nothing that both tell, and both tell something alike."""
-    told = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
-    return bool(told) and all(a == b for a, b in told)
+    known = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
+    return bool(known) and all(a == b for a, b in known)

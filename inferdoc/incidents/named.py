@@ -28,15 +28,15 @@ def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
             raise InferdocError(f"{name}: neither a capsule nor what `inferdoc diagnose -o json` writes") from None
     opened = record()
     try:
-        look = told(opened, opened.incident(name).id)
-        return opened.diagnosis(look)
+        run = find_conclusive_run(opened, opened.incident(name).id)
+        return opened.diagnosis(run)
     finally:
         opened.close()
 
 
-def told(record: Record, incident: str) -> int:
+def find_conclusive_run(record: Record, incident: str) -> int:
     """The number of the last look that told a cause, else of the last that told anything. Raises InferdocError."""
-    look = record.conclusive_run(incident)
-    if look is None:
+    run = record.conclusive_run(incident)
+    if run is None:
         raise InferdocError(f"{incident}: no look at this incident has told anything yet")
-    return look.number
+    return run.number

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from inferdoc.incidents.model import DiagnosisRun, Incident
+from inferdoc.incidents.record import Record, incident_from_row, run_from_row
 from inferdoc.incidents.runs import FARTHEST_SECONDS, IS_DUE, PostDue
-from inferdoc.incidents.model import Incident, Look
-from inferdoc.incidents.record import Record, incident_of, look_of
 
 PAUSES = (2.0, 10.0, 60.0, 300.0, FARTHEST_SECONDS)
 """Seconds between tries; the last one again and again."""
@@ -22,12 +22,12 @@ def due(record: Record, output: str, now: float) -> PostDue | None:
     return None if row is None else PostDue(row["number"], row["look"], row["output"], row["tries"])
 
 
-def about(record: Record, post: PostDue) -> tuple[Look, Incident]:
+def about(record: Record, post: PostDue) -> tuple[DiagnosisRun, Incident]:
     """The look that a post tells of, and its incident."""
     with record.reading() as connection:
-        row = connection.execute("SELECT * FROM look WHERE number = ?", (post.look,)).fetchone()
+        row = connection.execute("SELECT * FROM look WHERE number = ?", (post.run,)).fetchone()
         incident = connection.execute("SELECT * FROM incident WHERE id = ?", (row["incident"],)).fetchone()
-        return look_of(row), incident_of(connection, incident)
+        return run_from_row(row), incident_from_row(connection, incident)
 
 
 def sent(record: Record, post: PostDue) -> None:
@@ -40,9 +40,7 @@ def missed(record: Record, post: PostDue, why: str, now: float, limit: float, *,
     """It was not taken. limit: seconds after the look for which it is tried; final: it will never be taken. Whether it
     is given up."""
     with record.writing() as connection:
-        made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.look,)).fetchone()[
-            0
-        ]
+        made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.run,)).fetchone()[0]
         last = final or now - made >= limit
         again = now if last else min(now + PAUSES[min(post.tries, len(PAUSES) - 1)], max(now, made + limit))
         connection.execute(

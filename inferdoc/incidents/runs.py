@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inferdoc.incidents.model import Incident, Look, Story
-from inferdoc.incidents.record import Record, incident_of, look_of, story_of
+from inferdoc.incidents.model import DiagnosisRun, Incident, Story
+from inferdoc.incidents.record import Record, decode_story, incident_from_row, run_from_row
 from inferdoc.judging.model import Diagnosis
 
 AGAIN_SECONDS = (10.0, 15.0, 30.0, 60.0, 180.0, 300.0)
@@ -20,7 +20,7 @@ FARTHEST_SECONDS = 900.0
 IS_DUE = f"(due <= :now OR due > :now + {FARTHEST_SECONDS})"
 """What is due later than anything can be was written by a clock that ran ahead and has been set back: now, then."""
 """After the first look that told a cause: the first minute of one often looks like another's."""
-TELLS_NOTHING = ("healthy", "unknown")
+INCONCLUSIVE = ("healthy", "unknown")
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class PostDue:
     """A message that an output has yet to take. tries: made so far."""
 
     number: int
-    look: int
+    run: int
     output: str
     tries: int
 
@@ -66,7 +66,7 @@ def resume(record: Record) -> int:
         return int(connection.execute("SELECT count(*) FROM look WHERE state = 'waiting'").fetchone()[0])
 
 
-def begin(record: Record, now: float) -> tuple[Look, Incident] | None:
+def begin(record: Record, now: float) -> tuple[DiagnosisRun, Incident] | None:
     """Take the next look that is due; None where none is. An incident is looked at by one at a time."""
     with record.writing() as connection:
         row = connection.execute(
@@ -78,19 +78,19 @@ def begin(record: Record, now: float) -> tuple[Look, Incident] | None:
             return None
         connection.execute("UPDATE look SET state = 'running', began = ? WHERE number = ?", (now, row["number"]))
         incident = connection.execute("SELECT * FROM incident WHERE id = ?", (row["incident"],)).fetchone()
-        return look_of(row), incident_of(connection, incident)
+        return run_from_row(row), incident_from_row(connection, incident)
 
 
-def give_back(record: Record, look: Look) -> None:
+def requeue(record: Record, run: DiagnosisRun) -> None:
     """A look that was begun and could not be finished, since the process ends, waits again."""
     with record.writing() as connection:
-        connection.execute("UPDATE look SET state = 'waiting', began = NULL WHERE number = ?", (look.number,))
+        connection.execute("UPDATE look SET state = 'waiting', began = NULL WHERE number = ?", (run.number,))
 
 
-def finish(record: Record, look: Look, told: RunOutcome, now: float, outputs: Sequence[str]) -> bool:
+def finish(record: Record, run: DiagnosisRun, outcome: RunOutcome, now: float, outputs: Sequence[str]) -> bool:
     """Keep what a look told. Whether it is to be posted."""
-    new = story(told.diagnosis)
-    window = told.diagnosis.window
+    new = story(outcome.diagnosis)
+    window = outcome.diagnosis.window
     with record.writing() as connection:
         connection.execute(
             "UPDATE look SET state = 'done', ended = ?, from_ = ?, until = ?, story = ?, document = ?, page = ?"
@@ -100,65 +100,65 @@ def finish(record: Record, look: Look, told: RunOutcome, now: float, outputs: Se
                 window.from_,
                 window.until,
                 msgspec.json.encode(new).decode(),
-                zlib.compress(msgspec.json.encode(told.diagnosis)),
-                None if told.page is None else zlib.compress(told.page.encode()),
-                look.number,
+                zlib.compress(msgspec.json.encode(outcome.diagnosis)),
+                None if outcome.page is None else zlib.compress(outcome.page.encode()),
+                run.number,
             ),
         )
         row = connection.execute(
-            "SELECT story, posted, resolved FROM incident WHERE id = ?", (look.incident,)
+            "SELECT story, posted, resolved FROM incident WHERE id = ?", (run.incident,)
         ).fetchone()
-        before = story_of(row["story"])
+        before = decode_story(row["story"])
         # What a look at the end no longer shows is still what the incident was.
         kept = before if before is not None and before.cause is not None and new.cause is None else new
         connection.execute(
             "UPDATE incident SET story = ?, ended_by = coalesce(?, ended_by) WHERE id = ?",
-            (msgspec.json.encode(kept).decode(), told.ended_by, look.incident),
+            (msgspec.json.encode(kept).decode(), outcome.ended_by, run.incident),
         )
-        if row["resolved"] is None and new.verdict in TELLS_NOTHING:
-            _again(connection, look, now)
-        elif row["resolved"] is None and (before is None or before.cause is None or look.why == "reopened"):
-            _ask_again(connection, look.incident, now, SETTLED_SECONDS)
-        posted = story_of(row["posted"])
-        worth = not (look.why in ("joined", "again") and new.is_same_story(posted))
+        if row["resolved"] is None and new.verdict in INCONCLUSIVE:
+            _again(connection, run, now)
+        elif row["resolved"] is None and (before is None or before.cause is None or run.why == "reopened"):
+            _schedule_run(connection, run.incident, now, SETTLED_SECONDS)
+        posted = decode_story(row["posted"])
+        worth = not (run.why in ("joined", "again") and new.is_same_story(posted))
         if worth:
             connection.execute(
-                "UPDATE incident SET posted = ? WHERE id = ?", (msgspec.json.encode(kept).decode(), look.incident)
+                "UPDATE incident SET posted = ? WHERE id = ?", (msgspec.json.encode(kept).decode(), run.incident)
             )
-            _post(connection, look, now, outputs)
+            _post(connection, run, now, outputs)
         return worth
 
 
-def fail(record: Record, look: Look, why: str, now: float, outputs: Sequence[str]) -> None:
+def fail(record: Record, run: DiagnosisRun, why: str, now: float, outputs: Sequence[str]) -> None:
     """Keep why a look told nothing, post that once, and look again."""
     with record.writing() as connection:
         earlier = connection.execute(
             "SELECT failure FROM look WHERE incident = ? AND state = 'failed' ORDER BY number DESC LIMIT 1",
-            (look.incident,),
+            (run.incident,),
         ).fetchone()
         connection.execute(
-            "UPDATE look SET state = 'failed', ended = ?, failure = ? WHERE number = ?", (now, why, look.number)
+            "UPDATE look SET state = 'failed', ended = ?, failure = ? WHERE number = ?", (now, why, run.number)
         )
-        if earlier is None or earlier[0] != why or look.why != "again":
-            _post(connection, look, now, outputs)
-        resolved = connection.execute("SELECT resolved FROM incident WHERE id = ?", (look.incident,)).fetchone()[0]
+        if earlier is None or earlier[0] != why or run.why != "again":
+            _post(connection, run, now, outputs)
+        resolved = connection.execute("SELECT resolved FROM incident WHERE id = ?", (run.incident,)).fetchone()[0]
         if resolved is None:
-            _again(connection, look, now)
+            _again(connection, run, now)
 
 
-def _again(connection: sqlite3.Connection, look: Look, now: float) -> None:
+def _again(connection: sqlite3.Connection, run: DiagnosisRun, now: float) -> None:
     """Look again a little later, a few times."""
-    rows = connection.execute("SELECT why FROM look WHERE incident = ? ORDER BY number DESC", (look.incident,))
+    rows = connection.execute("SELECT why FROM look WHERE incident = ? ORDER BY number DESC", (run.incident,))
     made = 0
     for row in rows:
         if row["why"] != "again":
             break
         made += 1
     if made < len(AGAIN_SECONDS):
-        _ask_again(connection, look.incident, now, AGAIN_SECONDS[made])
+        _schedule_run(connection, run.incident, now, AGAIN_SECONDS[made])
 
 
-def _ask_again(connection: sqlite3.Connection, incident: str, now: float, after: float) -> None:
+def _schedule_run(connection: sqlite3.Connection, incident: str, now: float, after: float) -> None:
     """A look after so many seconds, unless one waits already."""
     connection.execute(
         "INSERT INTO look (incident, why, state, asked, due) SELECT ?, 'again', 'waiting', ?, ?"
@@ -167,10 +167,10 @@ def _ask_again(connection: sqlite3.Connection, incident: str, now: float, after:
     )
 
 
-def _post(connection: sqlite3.Connection, look: Look, now: float, outputs: Sequence[str]) -> None:
+def _post(connection: sqlite3.Connection, run: DiagnosisRun, now: float, outputs: Sequence[str]) -> None:
     connection.executemany(
         "INSERT INTO post (look, output, state, due) VALUES (?, ?, 'waiting', ?)",
-        [(look.number, output, now) for output in outputs],
+        [(run.number, output, now) for output in outputs],
     )
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.lineage import Key, Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool, FleetFilter
+from inferdoc.fleet.members import Fleet, FleetFilter, Member, Pool
 from inferdoc.judging.fold import WIDE_SCOPES, Cause
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity

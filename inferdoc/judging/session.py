@@ -15,9 +15,9 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.engines import engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Exporter, Signal
+from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import Key, Lineage, divide, trace
 from inferdoc.fleet.members import Assignment, FleetFilter, resolve
-from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.speeds import part_by_speed
 from inferdoc.judging.changes import XID
 from inferdoc.judging.clock import Clock

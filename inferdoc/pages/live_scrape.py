@@ -1,4 +1,4 @@
-"""First look: pages of engines that nobody scraped before, scraped for a minute and judged as samples arrive."""
+"""First scrape_live: pages of engines that nobody scraped before, scraped for a minute and judged as samples arrive."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.store.store import Store
 
-FIRST_LOOK_SCRAPES = 8
+FIRST_SCRAPES = 8
 """Five scrapes are more than a spike, a rate needs one before them, and the first rates span seconds."""
 MOST_AT_ONCE = 32
 PAST = Lifetime(present=PAGED_AFTER_SECONDS)
@@ -38,25 +38,25 @@ class Pace:
         return 1 + int(self.seconds / self.interval)
 
 
-def look(
+def scrape_live(
     targets: Sequence[Target],
     store: Store,
     scrape: Callable[[Target], ScrapeResult],
     judge: Callable[[Lifetime], Diagnosis],
     pace: Pace,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Diagnosis:
     """Scrape the targets into a store and judge what they show; `judge` is called after the sixth scrape and at the
-    end, with the baseline that a first look has. say: gets a line about each look, and about failures.
+    end, with the baseline that a first look has. log: gets a line about each look, and about failures.
 
     Raises SourceError where no target answers at first.
     """
-    for number in scrape_rounds(targets, store, scrape, pace, say):
-        if number + 1 == FIRST_LOOK_SCRAPES < pace.scrapes:
+    for number in scrape_rounds(targets, store, scrape, pace, log):
+        if number + 1 == FIRST_SCRAPES < pace.scrapes:
             answer = judge(PAST)
             left = pace.seconds - number * pace.interval
-            say(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
-            say(f"looking on for {left:g} s")
+            log(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
+            log(f"looking on for {left:g} s")
     return judge(PAST)
 
 
@@ -65,26 +65,26 @@ def scrape_rounds(
     store: Store,
     scrape: Callable[[Target], ScrapeResult],
     pace: Pace,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Iterator[int]:
     """Scrape all targets into a store for as long as `pace` says; the number of each round, from 0, once it is stored.
-    say: gets a line about each failure.
+    log: gets a line about each failure.
 
     Raises SourceError where no target answers at first.
     """
     answered = False
-    began = pace.clock()
+    started = pace.clock()
     failures: dict[Target, str] = {}
     with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(targets)))) as pool:
         for number in range(pace.scrapes):
             if number:
-                pace.sleep(max(0.0, began + number * pace.interval - pace.clock()))
+                pace.sleep(max(0.0, started + number * pace.interval - pace.clock()))
             for result in pool.map(scrape, targets):
                 store.writer.append(dict(result.target.labels), result.timestamp_ms, page_to_store(result))
                 answered |= result.page is not None and result.up
                 if result.error is not None and failures.get(result.target) != result.error:
                     failures[result.target] = result.error
-                    say(f"{result.target.url}: {result.error}")
+                    log(f"{result.target.url}: {result.error}")
             if not answered:
                 raise SourceError("; ".join(f"{target.url}: {error}" for target, error in failures.items()))
             yield number

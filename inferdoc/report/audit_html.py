@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, UndeterminedState, AuditedPool, StandingState
+from inferdoc.audit.model import Audit, AuditedPool, StandingState, UndeterminedState
 from inferdoc.audit.observe import percent
 from inferdoc.escaping import html as escape
 from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
@@ -40,13 +40,13 @@ def audit_section(answer: Audit) -> str:
         for number, state in enumerate(answer.states, start=1)
     )
     words = f"<p>{escape(answer.summary)}</p>" if not answer.states else ""
-    told = (
+    intro = (
         "<p class='soft'>Absolute limits, held over most of this window; <code>inferdoc audit --since 24h</code> "
         "looks at a whole day.</p>"
     )
     return (
         '<section aria-labelledby="standing"><h2 id="standing">Standing states: wrong without having changed</h2>'
-        f"{told}{words}{_ranking(answer, linked=False)}{opened}</section>"
+        f"{intro}{words}{_ranking(answer, linked=False)}{opened}</section>"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, UndeterminedState, AuditedPool, StandingState
+from inferdoc.audit.model import Audit, AuditedPool, StandingState, UndeterminedState
 from inferdoc.audit.observe import percent
 from inferdoc.report.brief import clock
 from inferdoc.report.text import COLOURS
@@ -38,7 +38,7 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
         lines += ["", "accepted by the configuration"]
         for state in answer.accepted:
             lines += wrap(f"{state.id} on {_pods(state)}: {state.accepted}", "  ")
-    lines += _cannot_tell(answer.cannot_tell, verbose)
+    lines += _undetermined(answer.cannot_tell, verbose)
     if answer.not_applicable and verbose:
         lines += ["", *wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
     lines += ["", "looked at"]
@@ -65,9 +65,9 @@ def _state(number: int, state: StandingState, verbose: bool, paint: Callable[...
     if verbose and state.wasted is not None:
         yield from wrap(f"worked out as {state.wasted.formula}", "            ")
     for i, item in enumerate(state.observed):
-        said = f"{item.statement} ({item.because})" if verbose else item.statement
+        statement = f"{item.statement} ({item.because})" if verbose else item.statement
         who = f" [{item.entity}]" if len(place.pods) > 1 and item.entity in place.pods else ""
-        yield from wrap(f"{said}{who}", f"   {'shows' if i == 0 else '':<8} ")
+        yield from wrap(f"{statement}{who}", f"   {'shows' if i == 0 else '':<8} ")
     yield from wrap(state.intended_when, "   meant if ")
     for i, step in enumerate(state.next_steps if verbose else state.next_steps[:2]):
         yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
@@ -79,7 +79,7 @@ def _state(number: int, state: StandingState, verbose: bool, paint: Callable[...
         yield from wrap("; ".join(state.sources), "   source   ")
 
 
-def _cannot_tell(doubts: list[UndeterminedState], verbose: bool) -> Iterator[str]:
+def _undetermined(doubts: list[UndeterminedState], verbose: bool) -> Iterator[str]:
     if not doubts:
         return
     yield ""

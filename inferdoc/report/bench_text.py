@@ -22,7 +22,7 @@ COLUMNS = (
     ("kept", 5),
 )
 """TPOT: the mean gap of each request."""
-ASKED = {"rate": "1/s", "concurrency": "at a time"}
+DRIVE_UNITS = {"rate": "1/s", "concurrency": "at a time"}
 
 
 def bench_text(answer: BenchAnswer, *, verbose: bool = False, colour: bool = False) -> str:
@@ -76,8 +76,8 @@ def _known(value: float | None, unit: str) -> str:
 
 
 def _cells(row: LevelRow) -> Sequence[str]:
-    asked = "-" if row.asked is None else figure(row.asked, ASKED.get(row.drive, ""))
+    requested = "-" if row.asked is None else figure(row.asked, DRIVE_UNITS.get(row.drive, ""))
     seen = [row.latencies.get(name) for name in ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99")]
     kept = "-" if row.within is None else "yes" if row.within else "no"
     times = ["-" if value is None else figure(value, "s") for value in seen]
-    return (asked.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)
+    return (requested.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)

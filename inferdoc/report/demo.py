@@ -20,7 +20,7 @@ FIRST = "demo-two-tiers"
 
 
 @dataclass(frozen=True)
-class Played:
+class DemoResult:
     """A simulated fault and what the diagnosis says. fault, title: of the cause that struck."""
 
     fault: str
@@ -77,7 +77,7 @@ def find(fault: str, catalogue: Catalogue) -> Scenario:
     raise InferdocError(f'no fault is called "{fault}"{near}; inferdoc demo --list names them')
 
 
-def play(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], None] | None = None) -> Played:
+def run_demo(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], None] | None = None) -> DemoResult:
     """Simulate a scenario into a store of its own and diagnose it. progress: told the share that is simulated."""
     from inferdoc.simulate.output import write_store
     from inferdoc.simulate.scrape import simulate
@@ -96,7 +96,7 @@ def play(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], N
     answer.source.location = f"simulated fleet {scenario.id}"
     fault = scenario.expect.cause or scenario.id
     recipe = catalogue.recipes.get(fault)
-    return Played(fault, recipe.title if recipe else scenario.title, scenario, answer)
+    return DemoResult(fault, recipe.title if recipe else scenario.title, scenario, answer)
 
 
 def listing(catalogue: Catalogue) -> list[str]:

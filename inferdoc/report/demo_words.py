@@ -6,47 +6,45 @@ from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, stamp
 from inferdoc.report.brief import clock
-from inferdoc.report.demo import FIRST, Played
+from inferdoc.report.demo import FIRST, DemoResult
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.words import figure
 
 COLUMN = 70
 
 
-def what_was_done(played: Played) -> list[str]:
+def what_was_done(demo: DemoResult) -> list[str]:
     """The fault, when and where it struck, and whether the diagnosis names it."""
-    scenario, expect = played.scenario, played.scenario.expect
+    scenario, expect = demo.scenario, demo.scenario.expect
     lines = [f"what was done  {scenario.title}: {fleet(scenario)}"]
     if expect.onset is not None:
         where = f" on {', '.join(expect.pods)}" if expect.pods else ""
         lines.append(f"               it struck at {clock(stamp(scenario.start + expect.onset))}{where}")
-    return [*lines, f"verdict        {verdict(played)}"]
+    return [*lines, f"verdict        {verdict(demo)}"]
 
 
-def verdict(played: Played) -> str:
+def verdict(demo: DemoResult) -> str:
     """One sentence: named, named too late in the list, not visible, or missed."""
-    hidden = played.scenario.expect.not_visible
+    hidden = demo.scenario.expect.not_visible
     if hidden is not None:
-        found = f" The first finding is {played.first}." if played.first else ""
-        return f"metrics cannot show {played.fault}: {' '.join(hidden.split()).rstrip('.')}.{found}"
-    if played.right:
-        return f"right: {played.fault} is the first finding{_off(played)}"
-    found = ", ".join(f.id for f in played.answer.findings) or "nothing"
-    if played.beside == "change":
-        return (
-            f"accepted: {played.first}, which this fault brings about, is first; {played.fault} is named as its change"
-        )
-    if played.beside == "finding":
-        return f"accepted: {played.first}, which is right too, is first; found: {found}"
-    return f"WRONG: {played.fault} should be the first finding; found: {found}"
+        found = f" The first finding is {demo.first}." if demo.first else ""
+        return f"metrics cannot show {demo.fault}: {' '.join(hidden.split()).rstrip('.')}.{found}"
+    if demo.right:
+        return f"right: {demo.fault} is the first finding{_off(demo)}"
+    found = ", ".join(f.id for f in demo.answer.findings) or "nothing"
+    if demo.beside == "change":
+        return f"accepted: {demo.first}, which this fault brings about, is first; {demo.fault} is named as its change"
+    if demo.beside == "finding":
+        return f"accepted: {demo.first}, which is right too, is first; found: {found}"
+    return f"WRONG: {demo.fault} should be the first finding; found: {found}"
 
 
-def _off(played: Played) -> str:
+def _off(demo: DemoResult) -> str:
     """How far the onset named lies from the moment at which the mechanism changed."""
-    named, struck = played.answer.findings[0].onset, played.scenario.expect.onset
-    if not named or struck is None:
+    named, injected = demo.answer.findings[0].onset, demo.scenario.expect.onset
+    if not named or injected is None:
         return ""
-    off = datetime.fromisoformat(named).timestamp() - (played.scenario.start + struck)
+    off = datetime.fromisoformat(named).timestamp() - (demo.scenario.start + injected)
     return f", its onset {figure(abs(off), 's')} {'after' if off >= 0 else 'before'} the fault struck"
 
 
@@ -73,9 +71,9 @@ def how_to_read(answer: Diagnosis) -> list[str]:
     return [*lines, "  -vv          all evidence, why and undo of each step, and causes whose signals are not exported"]
 
 
-def next_commands(played: Played) -> list[str]:
+def next_commands(demo: DemoResult) -> list[str]:
     """Commands to go on with, each with what it shows."""
-    fault, scenario = played.fault, played.scenario.id
+    fault, scenario = demo.fault, demo.scenario.id
     commands = [
         (f"inferdoc runbook {fault}", "the page: confirm, act, undo"),
         (f"inferdoc recipes show {fault}", "the rule: symptoms, impact, what rules it out"),

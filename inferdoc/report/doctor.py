@@ -47,8 +47,8 @@ def examine(
     age = time.time() - latest / 1000
     note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
     lines.append(f"newest      {lasting(max(age, 0.0))} ago{note}")
-    wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, LOOK_BACK, None, until)
+    needed = needed_signals(catalogue)
+    frame, scrapes = read_window(source, needed, catalogue, LOOK_BACK, None, until)
     lines.append(
         f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}"
     )
@@ -64,7 +64,7 @@ def examine(
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
     visibility = Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
     lines += _cannot(visibility)
-    lines += _missing(visibility, wanted, verbose)
+    lines += _missing(visibility, needed, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return list(fitted(lines)), bool(fleet.members)
@@ -124,27 +124,27 @@ def _cannot(visibility: Visibility) -> Iterator[str]:
             yield from wrap(f"{engine.title} cannot show {'; '.join(engine.cannot)}", "cannot      ")
 
 
-def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> Iterator[str]:
+def _missing(visibility: Visibility, needed: Sequence[str], verbose: bool) -> Iterator[str]:
     """What cannot be judged: blind spots by the causes gained, features that are off, series that come later."""
     recipes = visibility.catalogue.recipes.values()
     unjudged = [recipe for recipe in recipes if not visibility.judges(recipe)]
-    seen = sum(name in visibility.visible for name in wanted)
+    seen = sum(name in visibility.visible for name in needed)
     yield f"causes      {len(recipes) - len(unjudged)} of {len(recipes)} can be judged"
-    yield f"signals     {seen} of {len(wanted)} visible"
+    yield f"signals     {seen} of {len(needed)} visible"
     reasons = {recipe.id: visibility.reason(recipe) for recipe in unjudged}
-    cures = gains(visibility, recipes, (name for name in wanted if name not in visibility.visible))
-    if cures:
+    fixes = gains(visibility, recipes, (name for name in needed if name not in visibility.visible))
+    if fixes:
         yield ""
         yield "could be seen, by the causes that it would let inferdoc judge"
-    for cure, names in cures.items():
+    for fix, names in fixes.items():
         if names:
-            yield from wrap(f"{cure}: {', '.join(names)}", f"  {f'+{len(names)}':<4}")
-    idle = [cure for cure, names in cures.items() if not names]
+            yield from wrap(f"{fix}: {', '.join(names)}", f"  {f'+{len(names)}':<4}")
+    idle = [fix for fix, names in fixes.items() if not names]
     if idle and not verbose:
         yield f"      {len(idle)} more would add evidence to causes that can be judged; -v names them"
-    for cure in idle if verbose else ():
-        yield from wrap(cure, "      evidence: ")
-    alone = {name for names in cures.values() for name in names}
+    for fix in idle if verbose else ():
+        yield from wrap(fix, "      evidence: ")
+    alone = {name for names in fixes.values() for name in names}
     several = [name for name, reason in reasons.items() if reason.kind == "blind" and name not in alone]
     if several:
         yield from wrap(f"only with several of these: {', '.join(several)}", "      ")
@@ -156,8 +156,8 @@ def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> It
         if causes:
             yield ""
             yield HEADS[kind]
-        for cure, names in sorted(causes.items(), key=lambda item: -len(item[1])):
-            yield from wrap(f"{cure}: {', '.join(names)}", "  ")
+        for fix, names in sorted(causes.items(), key=lambda item: -len(item[1])):
+            yield from wrap(f"{fix}: {', '.join(names)}", "  ")
 
 
 def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[str]:

@@ -11,8 +11,8 @@ MOST_PODS = 3
 
 def in_focus(focus: FocusInfo) -> str:
     """`pod decode-3: 1 of 8 pods, all of which were read and compared`."""
-    asked = [f"{name} {value}" for name in ASPECTS if (value := getattr(focus, name))]
-    return f"{', '.join(asked)}: {len(focus.pods)} of {focus.of_pods} pods, all of which were read and compared"
+    chosen = [f"{name} {value}" for name in ASPECTS if (value := getattr(focus, name))]
+    return f"{', '.join(chosen)}: {len(focus.pods)} of {focus.of_pods} pods, all of which were read and compared"
 
 
 def elsewhere(focus: FocusInfo) -> str:

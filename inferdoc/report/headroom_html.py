@@ -42,7 +42,7 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
     name = f"pool{at}"
     kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
     drawn = room_plot(pool, zone, f"{name}-load")
-    told = [
+    parts = [
         f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(pool.pool)}</h2>',
         f"<p class='soft'>{escape(kind)}</p><p>{escape(pool.summary)}</p>",
         f"<figure>{drawn}</figure>" if drawn else "",
@@ -51,11 +51,11 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
         *(f"<h3>{escape(part.title.capitalize())}</h3>{numbers_table(part.numbers)}" for part in pool.parts),
     ]
     if pool.clock.numbers:
-        told.append(f"<h3>Headroom clock</h3>{numbers_table(pool.clock.numbers)}")
+        parts.append(f"<h3>Headroom clock</h3>{numbers_table(pool.clock.numbers)}")
     for title, sentences in (("Mind", pool.notes), ("What cannot be told", pool.cannot_tell)):
         if sentences:
-            told.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")
-    return "".join([*told, "</section>"])
+            parts.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")
+    return "".join([*parts, "</section>"])
 
 
 def _lost(one: Lost) -> str:

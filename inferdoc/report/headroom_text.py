@@ -24,9 +24,9 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
 
-    stretch = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
+    span = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
     ahead = f"the clock looks {lasting(3600 * answer.horizon_hours)} ahead, in times of {answer.zone}"
-    head = wrap(f"{answer.source}  {stretch}", "HEADROOM  ", COLUMNS)
+    head = wrap(f"{answer.source}  {span}", "HEADROOM  ", COLUMNS)
     lines = [*painted(head, "HEADROOM", bold("HEADROOM")), f"  {ahead}"]
     for pool in answer.pools:
         kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"

@@ -40,15 +40,15 @@ def as_text(lines: Sequence[Line]) -> str:
     table = [_cells(line, None if stacked else title) for line, title in zip(lines, titles, strict=True)]
     headings = (marked(" ", "signal"), *HEADINGS) if stacked else ("", "signal", *HEADINGS)
     columns = Columns([headings, *table], WIDEST, right=(len(headings) - 3,))
-    parts, told = list(columns.lines(headings)), set[str]()
+    parts, noted = list(columns.lines(headings)), set[str]()
     notes = Notes(NOTES if stacked else columns.begin(1))
     for line, title, cells in zip(lines, titles, table, strict=True):
         parts += [title] if stacked and title else []
         parts += columns.lines(cells)
         if line.state in HURTING:
             parts += notes.seen(line)
-            parts += [] if line.row.title in told else notes.meant(line)
-            told.add(line.row.title)
+            parts += [] if line.row.title in noted else notes.meant(line)
+            noted.add(line.row.title)
     return page(parts)
 
 

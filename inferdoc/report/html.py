@@ -93,7 +93,7 @@ def _not_judged(answer: Diagnosis) -> str:
     if not answer.not_judged:
         return ""
     rows = "".join(
-        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.cure)}</td>"
+        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.remedy)}</td>"
         f"<td>{_codes(r.missing)}</td></tr>"
         for r in by_reason(answer.not_judged)
     )

@@ -50,8 +50,8 @@ def describe(item: EvidenceItem, finding: Finding, lines: Lines | None) -> str:
     own = lines.own[np.isfinite(lines.own)]
     lowest, highest, last = (figure(float(v), item.unit) for v in (own.min(), own.max(), own[-1]))
     parts = [f"Course of {item.signal} on {item.entity}: lowest {lowest}, highest {highest}, last {last}."]
-    if lines.calm is not None:
-        low, high = (figure(v, item.unit) for v in lines.calm)
+    if lines.baseline_range is not None:
+        low, high = (figure(v, item.unit) for v in lines.baseline_range)
         parts.append(f"Baseline band before the onset {low} to {high}.")
     limit = threshold_of(item)
     if limit is not None:
@@ -69,8 +69,8 @@ def _course(item: EvidenceItem, finding: Finding, lines: Lines, detail: Detail) 
     x = Scale(begin, end, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     parts = [*_grid(x, y, item.unit)]
-    if lines.calm is not None:
-        upper, lower = y(lines.calm[1]), y(lines.calm[0])
+    if lines.baseline_range is not None:
+        upper, lower = y(lines.baseline_range[1]), y(lines.baseline_range[0])
         middle, tall = (upper + lower) / 2, max(3.0, lower - upper)
         parts.append(_rect("band", LEFT, middle - tall / 2, WIDTH - LEFT - RIGHT, tall))
     if limit is not None and low <= limit <= high:

@@ -41,12 +41,12 @@ def number(value: float) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def value_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
+def value_ticks(low: float, high: float, count: int = 4) -> list[float]:
     """Round numbers from low to high, about as many as wanted."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]
-    rough = span / wanted
+    rough = span / count
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -57,10 +57,10 @@ def value_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     return ticks
 
 
-def time_ticks(begin: float, end: float, wanted: int = 5) -> Iterator[tuple[float, str]]:
+def time_ticks(begin: float, end: float, count: int = 5) -> Iterator[tuple[float, str]]:
     """Round moments (seconds since the epoch) between two moments, each with its label in UTC."""
     span = max(end - begin, 1e-3)
-    step = next((s for s in TIME_STEPS if span / s <= wanted), math.ceil(span / wanted / 86400) * 86400)
+    step = next((s for s in TIME_STEPS if span / s <= count), math.ceil(span / count / 86400) * 86400)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 43200 else "%d %b"
     for number_of_step in range(math.ceil(begin / step), math.floor(end / step) + 1):
         moment = float(number_of_step * step)
@@ -75,12 +75,12 @@ def thin(x: np.ndarray, y: np.ndarray, points: int) -> tuple[np.ndarray, np.ndar
     if len(y) <= points:
         return x, y
     keep: list[int] = []
-    for stretch in np.array_split(np.arange(len(y)), max(1, points // 2)):
-        inside = y[stretch]
+    for part in np.array_split(np.arange(len(y)), max(1, points // 2)):
+        inside = y[part]
         if not np.isfinite(inside).any():
-            keep.append(int(stretch[0]))
+            keep.append(int(part[0]))
             continue
-        keep += sorted({int(stretch[np.nanargmin(inside)]), int(stretch[np.nanargmax(inside)])})
+        keep += sorted({int(part[np.nanargmin(inside)]), int(part[np.nanargmax(inside)])})
     return x[keep], y[keep]
 
 

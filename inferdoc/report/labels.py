@@ -8,8 +8,8 @@ from inferdoc.source.identified import Findings
 from inferdoc.source.processes import Copies, Crowd
 from inferdoc.words import some
 
-POD_CURE = "relabel __meta_kubernetes_pod_name to pod, or name the label that holds it under [labels] in inferdoc.toml"
-GPU_CURE = "mount the kubelet's pod-resources socket (/var/lib/kubelet/pod-resources) into the GPU exporter"
+POD_FIX = "relabel __meta_kubernetes_pod_name to pod, or name the label that holds it under [labels] in inferdoc.toml"
+GPU_FIX = "mount the kubelet's pod-resources socket (/var/lib/kubelet/pod-resources) into the GPU exporter"
 NAMED = 4
 
 
@@ -24,24 +24,24 @@ def label_lines(found: Findings, replica: tuple[str, ...], scraped: bool) -> Ite
             f"several processes behind each of {len(names)} pod labels ({_some(names)}), which {label} tells apart: "
             f'taken for the cluster; say so with cluster = "{label}" under [labels] in inferdoc.toml'
         )
-    told: dict[tuple[str, str | None], Crowd] = {}
+    crowds: dict[tuple[str, str | None], Crowd] = {}
     for crowd in found.crowds:
-        told.setdefault((crowd.name, crowd.by), crowd)
-    for crowd in told.values():
+        crowds.setdefault((crowd.name, crowd.by), crowd)
+    for crowd in crowds.values():
         head = f"{crowd.processes} processes behind one pod label ({crowd.name})"
         if crowd.is_cluster:
             continue
         if crowd.by is None:
-            yield f"{head} and nothing that tells them apart: keep the label instance; {POD_CURE}"
+            yield f"{head} and nothing that tells them apart: keep the label instance; {POD_FIX}"
         else:
-            yield f"{head}: kept apart by {crowd.by}; {POD_CURE}"
+            yield f"{head}: kept apart by {crowd.by}; {POD_FIX}"
     if found.mixed:
         yield (
             f"several processes write the same series ({_some(found.mixed)}), whose totals fall all the time: "
             "no rate of them is right; keep the label instance"
         )
     if found.without_pod and not found.crowds and found.gpus and not found.gpus_joined:
-        yield f"engines carry no pod label, so no GPU can be joined to them; {POD_CURE}"
+        yield f"engines carry no pod label, so no GPU can be joined to them; {POD_FIX}"
     elif not found.without_pod:
         yield from _gpus(found)
     if found.without_model:
@@ -66,15 +66,15 @@ def _gpus(found: Findings) -> Iterator[str]:
     if hosts.alone:
         yield (
             f"GPU exporters name no pod; by Hostname the GPUs of {_some(sorted(hosts.alone))} are those of the one "
-            f"engine there; to be sure, {GPU_CURE}"
+            f"engine there; to be sure, {GPU_FIX}"
         )
     if hosts.crowded:
         names = ", ".join(f"{count} engines on {host}" for host, count in sorted(hosts.crowded.items())[:NAMED])
-        yield f"GPU exporters name no pod, and there are {names}: their GPUs are not joined; {GPU_CURE}"
+        yield f"GPU exporters name no pod, and there are {names}: their GPUs are not joined; {GPU_FIX}"
     if hosts.unknown and not found.gpus_joined:
         yield (
             f"GPU exporters name no pod of an engine, and no engine is known on {_some(sorted(hosts.unknown))}: GPUs "
-            f"are not joined; {GPU_CURE}, or scrape kube-state-metrics (kube_pod_info tells the node of a pod)"
+            f"are not joined; {GPU_FIX}, or scrape kube-state-metrics (kube_pod_info tells the node of a pod)"
         )
 
 

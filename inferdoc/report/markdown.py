@@ -48,7 +48,7 @@ def markdown(answer: Diagnosis) -> str:
         lines += ["## Not judged", ""]
         for reason in by_reason(answer.not_judged):
             causes = ", ".join(code(cause) for cause in reason.causes)
-            lines.append(f"- {causes} {why(reason.kind, len(reason.causes))}: {words(reason.cure)}")
+            lines.append(f"- {causes} {why(reason.kind, len(reason.causes))}: {words(reason.remedy)}")
         lines.append("")
     return "\n".join(lines).rstrip()
 

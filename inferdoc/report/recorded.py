@@ -54,7 +54,7 @@ def cause_of(name: str) -> str | None:
     return cause
 
 
-def play_recording(name: str, catalogue: Catalogue) -> Diagnosis:
+def replay_recording(name: str, catalogue: Catalogue) -> Diagnosis:
     """Diagnose a recording, named as its file or by its cause, from a fresh embedded store. Raises InferdocError for an
     unknown name."""
     from inferdoc.source.open import open_source

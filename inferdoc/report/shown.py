@@ -33,8 +33,8 @@ class Shown:
         for line in lines:
             chosen = [(r, s) for r, s in zip(line.values, line.states, strict=True) if self._keeps(r)]
             sights = tuple(sight for sight in line.sights if self._is_of(sight.pod, sight.namespace))
-            asked = not self.signals or line.signal in self.signals
-            if asked and (chosen or sights or not (line.values or self.pod or self.namespace)):
+            selections = not self.signals or line.signal in self.signals
+            if selections and (chosen or sights or not (line.values or self.pod or self.namespace)):
                 values, states = tuple(row for row, _ in chosen), tuple(state for _, state in chosen)
                 kept.append(replace(line, values=values, states=states, sights=sights))
         return kept
@@ -50,12 +50,12 @@ class Shown:
             if name not in catalogue.signals:
                 raise InferdocError(f"--signal {name}: no such signal{nearest(name, catalogue.signals)}")
         there = list(rows)
-        asked = (
+        selections = (
             ("--pod", self.pod, {row.pod.split(" ")[0] for row in there}),
             ("--namespace", self.namespace, {row.namespace for row in there}),
         )
-        for option, wanted, known in asked:
-            if wanted is not None and wanted not in known:
+        for option, value, known in selections:
+            if value is not None and value not in known:
                 listed = ", ".join(sorted(filter(None, known), key=natural)[:5]) or "none that have one"
-                near = nearest(wanted, known)
-                raise InferdocError(f"{option} {wanted}: no such {option.removeprefix('--')}{near}; there are {listed}")
+                near = nearest(value, known)
+                raise InferdocError(f"{option} {value}: no such {option.removeprefix('--')}{near}; there are {listed}")

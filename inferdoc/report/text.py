@@ -36,7 +36,7 @@ COLOURS = {
 SHORT_LIST = 4
 LEAST_PLACE = 24
 """Characters of the source that are kept on the first screen: the end of its name."""
-FORETOLD = ("ttft_p99", "itl_p99", "goodput")
+SIMULATED = ("ttft_p99", "itl_p99", "goodput")
 """What is said of a step that was played."""
 WORTH_NAMING = 0.05
 """A less probable candidate is shown with -v only."""
@@ -154,8 +154,8 @@ def _finding(
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
             word = "near" if role == HARM and finding.imminent else role_word(role)
             yield from wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
-    told = finding.cluster if verbose else [fact for fact in finding.cluster if fact.sign][:SHORT_LIST]
-    for i, fact in enumerate(told):
+    facts = finding.cluster if verbose else [fact for fact in finding.cluster if fact.sign][:SHORT_LIST]
+    for i, fact in enumerate(facts):
         when = f" ({clock(fact.at)})" if fact.at else ""
         says = f"{fact.says}: " if fact.says else ""
         word = "probe" if fact.kind == "probe" else "cluster" if i == 0 else ""
@@ -182,7 +182,7 @@ def _finding(
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
         yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
         if step.predicted is not None:
-            yield from wrap(_foretold(step.predicted), "               ")
+            yield from wrap(_predictions(step.predicted), "               ")
         if verbose:
             yield from wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
             if step.command:
@@ -190,13 +190,13 @@ def _finding(
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
 
 
-def _foretold(step: StepForetold) -> str:
+def _predictions(step: StepForetold) -> str:
     """What a step would bring, the quantities that say most of it."""
     moves = [
         f"{move.title} {figure(move.now, move.unit)} to {figure(move.then, move.unit)} "
         f"({figure(move.low, move.unit)} to {figure(move.high, move.unit)})"
         for move in step.moves
-        if move.name in FORETOLD
+        if move.name in SIMULATED
     ]
     words = ", ".join(f"{key} {value}" for key, value in step.changes.items())
     return f"would bring ({words}): {'; '.join(moves)}{'; the bands are guesses' if step.guesses else ''}"
@@ -219,8 +219,8 @@ def _stage(stage: StageReached) -> Iterator[str]:
     """The stage it is in, and when each that shows began."""
     yield from wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
     if len(stage.reached) > 1:
-        began = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
-        yield from wrap(f"stages began: {', '.join(began)}", "            ")
+        starts = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
+        yield from wrap(f"stages began: {', '.join(starts)}", "            ")
 
 
 def _phases(phases: list[PhaseSplit]) -> str:
@@ -259,7 +259,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
         if reason.kind != kind:
             kind = reason.kind
             yield f"  {why(kind, sum(entry.kind == kind for entry in answer.not_judged))}"
-        yield from wrap(f"{reason.cure}: {', '.join(reason.causes)}", "    ")
+        yield from wrap(f"{reason.remedy}: {', '.join(reason.causes)}", "    ")
 
 
 def _span(answer: Diagnosis) -> str:

@@ -47,12 +47,12 @@ def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[s
     heads = "", "predicted", "measured", "error"
     rows = [
         (
-            marked(" ", held.title),
-            figure(held.predicted, held.unit),
-            figure(held.measured, held.unit),
-            "" if held.error is None else f"{held.error:+.1%}",
+            marked(" ", line.title),
+            figure(line.predicted, line.unit),
+            figure(line.measured, line.unit),
+            "" if line.error is None else f"{line.error:+.1%}",
         )
-        for held in answer.held
+        for line in answer.held
     ]
     columns = Columns([heads, *rows], COLUMNS)
     yield from map(bold, columns.lines(heads))

@@ -26,12 +26,12 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.runner import TENANT_HEADER
-from inferdoc.serve.message import MessageError, alerts_of
+from inferdoc.serve.message import MessageError, read_alerts
 from inferdoc.serve.metrics import MetricsPage
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
-from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, openapi, shown
+from inferdoc.serve.runner import TENANT_HEADER
+from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
 from inferdoc.serve.textfiles import TextFiles
 from inferdoc.times import rfc3339
 
@@ -57,7 +57,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.pages = ServicePages(self.record, self.overview, self.dispatcher, self.overlays)
-        files = TextFiles(self.section.textfiles, self.dispatcher.say)
+        files = TextFiles(self.section.textfiles, self.dispatcher.log)
         self.metrics = MetricsPage(self.families, self.record, self.dispatcher, self.overview, files, self.forecasts)
         self.rules = Merging(grace=self.section.grace, queue=self.section.queue)
 
@@ -110,7 +110,7 @@ class Service:
             messages["invalid"] += 1
             return tenant
         try:
-            alerts, ignored = alerts_of(await request.body(), now, self.section.ignore)
+            alerts, ignored = read_alerts(await request.body(), now, self.section.ignore)
         except MessageError as error:
             messages["invalid"] += 1
             return _problem(400, one_line(str(error)))
@@ -123,7 +123,7 @@ class Service:
             # Alertmanager sends again what a server fault (5xx) refused, and drops what a client fault (4xx) did.
             return _problem(503, str(error), {"Retry-After": str(AGAIN_SECONDS)})
         except InferdocError as error:
-            self.dispatcher.say(str(error))
+            self.dispatcher.log(str(error))
             return _problem(
                 503, "the incident record cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
             )
@@ -157,25 +157,25 @@ class Service:
         return PlainTextResponse(page, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _incidents(self) -> IncidentsShown:
-        return IncidentsShown([shown(incident) for incident in self.record.incidents(limit=200)])
+        return IncidentsShown([describe_incident(incident) for incident in self.record.incidents(limit=200)])
 
     def _incident(self, name: str) -> Any:
         incident = self.record.incident(name)
-        return shown(incident, self.record.looks(incident.id))
+        return describe_incident(incident, self.record.runs(incident.id))
 
     def _diagnosis(self, name: str) -> Any:
-        look = self.record.newest_run(self.record.incident(name).id)
-        if look is None:
+        run = self.record.newest_run(self.record.incident(name).id)
+        if run is None:
             raise InferdocError("no look at this incident has told anything yet")
-        return self.record.diagnosis(look.number)
+        return self.record.diagnosis(run.number)
 
     def _fleet(self) -> FleetShown:
         seen = self.overview.newest()
         if seen is None:
             return FleetShown(None, None, None, [], self.overview.trouble)
-        document = seen.told.document
+        document = seen.result.document
         at = rfc3339(seen.at, "seconds")
-        return FleetShown(at, document.verdict, document.summary, seen.told.pools, self.overview.trouble)
+        return FleetShown(at, document.verdict, document.summary, seen.result.pools, self.overview.trouble)
 
 
 def _page(work: Callable[..., str | None]) -> Answered:

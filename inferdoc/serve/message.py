@@ -44,7 +44,7 @@ class _Webhook(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Webhook)
 
 
-def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
+def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
     """The alerts of a message, and the names of those that are ignored. Raises MessageError: one line."""
     try:
         message = _DECODER.decode(body)
@@ -52,11 +52,11 @@ def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[li
         raise MessageError(f"not a webhook of Alertmanager: {error}") from None
     if message.version != "4":
         raise MessageError(f"version {message.version[:20]!r} of the webhook: only 4 is known")
-    every = [_told(alert, now) for alert in message.alerts]
+    every = [_received(alert, now) for alert in message.alerts]
     return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
 
 
-def _told(alert: _Alert, now: float) -> ReceivedAlert:
+def _received(alert: _Alert, now: float) -> ReceivedAlert:
     labels = _short(alert.labels)
     starts = _seconds(alert.starts, now)
     ends = None

@@ -10,9 +10,9 @@ from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import answer_rows
 from inferdoc.forecast.output import forecast_rows
 from inferdoc.forecast.result import Forecast
-from inferdoc.incidents.runs import counts
 from inferdoc.incidents.posts import pending
 from inferdoc.incidents.record import Record
+from inferdoc.incidents.runs import counts
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.textfiles import TextFiles
@@ -49,7 +49,7 @@ def _rows(record: Record, dispatcher: Dispatcher, overview: Overview) -> dict[st
         ],
         "inferdoc_incidents_open": [({}, float(found["open"]))],
         "inferdoc_looks_waiting": [({}, float(found.get("waiting", 0)))],
-        "inferdoc_looks_total": [({"result": result}, float(ours.looks[result])) for result in ("ok", "failed")],
+        "inferdoc_looks_total": [({"result": result}, float(ours.runs[result])) for result in ("ok", "failed")],
         "inferdoc_posts_total": [
             ({"output": output, "result": result}, float(ours.posts[output, result]))
             for output in dispatcher.names
@@ -68,5 +68,5 @@ def _rows(record: Record, dispatcher: Dispatcher, overview: Overview) -> dict[st
         rows["inferdoc_diagnoses_total"] = [({"result": result}, float(n)) for result, n in made.items()]
         seen = overview.newest()
         if seen is not None:
-            rows |= answer_rows(seen.told.document, seen.at, seen.seconds)
+            rows |= answer_rows(seen.result.document, seen.at, seen.seconds)
     return rows

@@ -16,10 +16,10 @@ STALE_ROUNDS = 3
 
 
 @dataclass(frozen=True)
-class FleetSeen:
-    """told: the look; at: when it was done, Unix seconds; seconds: how long it took."""
+class FleetRun:
+    """result: the look; at: when it was done, Unix seconds; seconds: how long it took."""
 
-    told: RunResult
+    result: RunResult
     at: float
     seconds: float
 
@@ -27,9 +27,9 @@ class FleetSeen:
 class Overview:
     """every: seconds between two looks, None: none is taken. trouble: why there is no newer one."""
 
-    def __init__(self, looker: Runner, every: float | None, say: Callable[[str], None]) -> None:
-        self._looker, self._every, self._say = looker, every, say
-        self._newest: FleetSeen | None = None
+    def __init__(self, runner: Runner, every: float | None, log: Callable[[str], None]) -> None:
+        self._runner, self._every, self._log = runner, every, log
+        self._newest: FleetRun | None = None
         self._pause = 0.0
         self.trouble: str | None = None
         self.done = 0
@@ -40,27 +40,27 @@ class Overview:
         """Whether looks are taken at all."""
         return self._every is not None
 
-    def newest(self, now: float | None = None) -> FleetSeen | None:
+    def newest(self, now: float | None = None) -> FleetRun | None:
         """The last look; None where there is none, or it is too old."""
         if self._newest is None or self._every is None:
             return None
         age = (time.time() if now is None else now) - self._newest.at
-        return None if age > STALE_ROUNDS * self._every + self._looker.deadline else self._newest
+        return None if age > STALE_ROUNDS * self._every + self._runner.deadline else self._newest
 
     async def once(self) -> bool:
         """Wait until it is time, and look at the fleet. False: there is a next time."""
         await asyncio.sleep(self._pause)
-        began = time.time()
+        started = time.time()
         try:
-            told = await self._looker.look(self._looker.overview(began))
+            result = await self._runner.run(self._runner.overview(started))
         except (InferdocError, OSError) as error:
             self.failed += 1
             if str(error) != self.trouble:
-                self._say(f"the fleet could not be looked at: {error}")
+                self._log(f"the fleet could not be looked at: {error}")
             self.trouble = str(error)
         else:
             self.done += 1
             self.trouble = None
-            self._newest = FleetSeen(told, time.time(), time.time() - began)
-        self._pause = max(1.0, (self._every or 0.0) - (time.time() - began))
+            self._newest = FleetRun(result, time.time(), time.time() - started)
+        self._pause = max(1.0, (self._every or 0.0) - (time.time() - started))
         return False

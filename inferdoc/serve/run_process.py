@@ -1,7 +1,7 @@
-"""One look, in a process of its own: it can be ended when it takes too long, and its memory goes with it.
+"""Run one diagnosis in its own process, so that a deadline can end it and its memory is freed.
 
-Reads a `RunRequest` as JSON from standard input and writes a `RunResult` to standard output. An error that is expected is
-one line on standard error, and the exit code of the command line.
+Reads a `RunRequest` as JSON from standard input and writes a `RunResult` to standard output. An expected error is one
+line on standard error, with the exit code of the command line.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
 from inferdoc.report import render
-from inferdoc.serve.pools import PoolSeen, pools_seen
+from inferdoc.serve.pools import PoolSummary, summarise_pools
 from inferdoc.source.configured import open_configured
 from inferdoc.source.identified import Identified
 
@@ -55,32 +55,32 @@ class RunResult(msgspec.Struct):
     document: Diagnosis
     page: str | None
     ended_by: str | None
-    pools: list[PoolSeen] = []
+    pools: list[PoolSummary] = []
 
 
-def look(asked: RunRequest) -> RunResult:
+def run(request: RunRequest) -> RunResult:
     """Take a look. Raises InferdocError."""
-    config = load_config(asked.config)
-    promises = promises_of(config_file(asked.config), config.slo)
-    catalogue = load_catalogue(asked.overlays, disabled=config.recipes.disabled, promises=promises)
-    with closing(open_configured(config, asked.source, asked.overlays, asked.headers)) as source:
-        answer = _diagnosed(source, config, catalogue, asked)
+    config = load_config(request.config)
+    promises = promises_of(config_file(request.config), config.slo)
+    catalogue = load_catalogue(request.overlays, disabled=config.recipes.disabled, promises=promises)
+    with closing(open_configured(config, request.source, request.overlays, request.headers)) as source:
+        answer = _diagnosed(source, config, catalogue, request)
         link_traces(answer, source, catalogue, config.links.trace_url)
-        page = render(answer, "html") if asked.page else None
-        pools = pools_seen(answer, catalogue.signals) if asked.pools else []
-    return RunResult(answer, page, _ended_by(answer, asked.ended), pools)
+        page = render(answer, "html") if request.page else None
+        pools = summarise_pools(answer, catalogue.signals) if request.pools else []
+    return RunResult(answer, page, _ended_by(answer, request.ended), pools)
 
 
-def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, asked: RunRequest) -> Diagnosis:
+def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, request: RunRequest) -> Diagnosis:
     """About the pod, else about the pool, else about its cluster: an alert on a victim is about its culprit too, which
     no other cluster has."""
-    place, answer = asked.place, None
+    place, answer = request.place, None
     pool, cluster = _pool(place), {"cluster": place.cluster or None}
-    ladder = [{**pool, "pod": place.pod}, pool, cluster] if place.pod else [pool, cluster]
-    for focus in ladder:
+    focuses = [{**pool, "pod": place.pod}, pool, cluster] if place.pod else [pool, cluster]
+    for focus in focuses:
         options = options_of(source, config, catalogue, focus)
         options.lenient = True
-        answer = diagnose(source, from_=asked.from_, until=asked.until, options=options)
+        answer = diagnose(source, from_=request.from_, until=request.until, options=options)
         add_persistent(answer, config, catalogue)
         if answer.findings or answer.focus is None or not answer.focus.elsewhere:
             return answer
@@ -106,11 +106,11 @@ def _ended_by(answer: Diagnosis, ended: float | None) -> str | None:
 def main() -> int:
     """Run as a program."""
     try:
-        told = look(msgspec.json.decode(sys.stdin.buffer.read(), type=RunRequest))
+        result = run(msgspec.json.decode(sys.stdin.buffer.read(), type=RunRequest))
     except InferdocError as error:
         sys.stderr.write(one_line(str(error)) + "\n")
         return int(error.exit_code)
-    sys.stdout.buffer.write(msgspec.json.encode(told))
+    sys.stdout.buffer.write(msgspec.json.encode(result))
     return 0
 
 

@@ -14,7 +14,7 @@ import msgspec
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents.alert_rules import RuleTimes
-from inferdoc.incidents.model import AlertScope, Incident, Look
+from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
 from inferdoc.incidents.window import window_from
 from inferdoc.serve.run_process import RunRequest, RunResult
 
@@ -39,7 +39,7 @@ class Runner:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     deadline: float = 120.0
 
-    def asked(self, look: Look, incident: Incident, now: float) -> RunRequest:
+    def request(self, run: DiagnosisRun, incident: Incident, now: float) -> RunRequest:
         """What to look at."""
         tenant = {TENANT_HEADER: incident.tenant} if incident.tenant else {}
         return RunRequest(
@@ -50,7 +50,7 @@ class Runner:
             incident.place,
             self.config,
             list(self.overlays),
-            incident.resolved if look.why == "resolved" else None,
+            incident.resolved if run.why == "resolved" else None,
         )
 
     def overview(self, now: float) -> RunRequest:
@@ -66,7 +66,7 @@ class Runner:
             pools=True,
         )
 
-    async def look(self, asked: RunRequest) -> RunResult:
+    async def run(self, request: RunRequest) -> RunResult:
         """Take it. Raises RunFailedError; a look that is cancelled leaves no process behind."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -79,7 +79,7 @@ class Runner:
         )
         try:
             async with asyncio.timeout(self.deadline):
-                out, err = await process.communicate(msgspec.json.encode(asked))
+                out, err = await process.communicate(msgspec.json.encode(request))
         except TimeoutError:
             raise RunFailedError(f"it took longer than {self.deadline:g} s ([serve] deadline)") from None
         finally:

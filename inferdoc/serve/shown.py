@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.incidents.model import AlertScope, Incident, Look, Story
+from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident, Story
 from inferdoc.judging.model import Diagnosis
-from inferdoc.serve.pools import PoolSeen
+from inferdoc.serve.pools import PoolSummary
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
 
@@ -48,7 +48,7 @@ class IncidentShown(msgspec.Struct):
     ended_by: str | None
     story: Story | None
     alerts: list[AlertShown]
-    looks: list[LookShown] = []
+    runs: list[LookShown] = []
 
 
 class IncidentsShown(msgspec.Struct):
@@ -63,7 +63,7 @@ class FleetShown(msgspec.Struct):
     at: str | None
     verdict: str | None
     summary: str | None
-    pools: list[PoolSeen]
+    pools: list[PoolSummary]
     trouble: str | None
 
 
@@ -73,7 +73,7 @@ class ApiProblem(msgspec.Struct):
     error: str
 
 
-def shown(incident: Incident, looks: list[Look] | None = None) -> IncidentShown:
+def describe_incident(incident: Incident, runs: list[DiagnosisRun] | None = None) -> IncidentShown:
     """An incident as the API tells it."""
     return IncidentShown(
         incident.id,
@@ -89,8 +89,8 @@ def shown(incident: Incident, looks: list[Look] | None = None) -> IncidentShown:
             for a in incident.alerts
         ],
         [
-            LookShown(k.number, k.why, k.state, _time(k.asked), k.from_, k.until, k.story, k.failure)
-            for k in looks or ()
+            LookShown(k.number, k.why, k.state, _time(k.requested), k.from_, k.until, k.story, k.failure)
+            for k in runs or ()
         ],
     )
 

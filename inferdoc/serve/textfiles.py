@@ -20,10 +20,10 @@ MOST_FILES = 100
 
 
 class TextFiles:
-    """patterns: of paths; say: gets a line when a file cannot be read, once for each trouble."""
+    """patterns: of paths; log: gets a line when a file cannot be read, once for each trouble."""
 
-    def __init__(self, patterns: Sequence[str], say: Callable[[str], None]) -> None:
-        self._patterns, self._say = patterns, say
+    def __init__(self, patterns: Sequence[str], log: Callable[[str], None]) -> None:
+        self._patterns, self._log = patterns, log
         self._troubles: dict[str, str] = {}
 
     def text(self, own: Iterable[str]) -> str:
@@ -51,7 +51,7 @@ class TextFiles:
         except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
             line = f"{path}: its metrics are left out: {getattr(error, 'strerror', None) or error}"
             if self._troubles.get(str(path)) != line:
-                self._say(line)
+                self._log(line)
             self._troubles[str(path)] = line
             return []
         self._troubles.pop(str(path), None)

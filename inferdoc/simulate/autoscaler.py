@@ -90,7 +90,7 @@ class Autoscaler:
             return None
         if spec.metric == "in-flight":
             flow = self._fleet.gateway.flow
-            value = (sum(p.engine.load for p in ready) + (flow.held if flow else 0)) / spec.target
+            value = (sum(p.engine.load for p in ready) + (flow.queued if flow else 0)) / spec.target
         else:
             value = sum(self._share_busy(p) for p in ready) / spec.target
         if abs(value / len(ready) - 1.0) <= spec.tolerance:
@@ -104,10 +104,10 @@ class Autoscaler:
         self._busy[pod.name] = busy
         return min(1.0, max(0.0, busy - before) / self.spec.every)
 
-    def _set(self, wanted: int, now: float) -> None:
-        self.desired = wanted
+    def _set(self, desired: int, now: float) -> None:
+        self.desired = desired
         fleet, have = self._fleet, len(self.replicas)
-        for _ in range(wanted - have):
+        for _ in range(desired - have):
             pod = fleet.add_pod(self.pool.name, ready=False)
             pod.alive = pod.scraped = False
             if self.spec.room and len(self.replicas) >= self.spec.room:
@@ -115,7 +115,7 @@ class Autoscaler:
                 continue
             factor = 1.0 + SPREAD * float(self._rng.uniform(-1, 1))
             self._starting.append((now + self.pool.cold_start * factor, pod))
-        for _ in range(have - wanted):
+        for _ in range(have - desired):
             self._remove(now)
 
     def _remove(self, now: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.simulate.crashes import Crashes
-from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
+from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, inject_gateway_fault
 from inferdoc.simulate.handle import FleetHandle
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.rollout import Rollouts
@@ -43,14 +43,14 @@ class Schedule:
         self._rollouts.tick(now)
         while self._due and self._due[0][0] <= now:
             moment, number, fault, begins = self._due.pop(0)
-            self._strike(moment, number, fault, begins)
+            self._inject(moment, number, fault, begins)
 
     def _pods(self, fault: FaultSpec) -> list[Pod]:
         """Those it names, or all; a pod that a rollout replaced is past faults."""
         present = [pod for pod in self._fleet.pods if not pod.replaced]
         return [self._fleet.pod(name) for name in fault.pods] if fault.pods else present
 
-    def _strike(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
+    def _inject(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
         fleet = self._fleet
         if fault.kind == "traffic":
             traffic = fleet.traffic[fault.stream]
@@ -72,7 +72,7 @@ class Schedule:
         elif fault.kind in ROLLED:
             self._rollouts.begin(now, fault, self._pods(fault))
         elif fault.kind in GATEWAY_FAULTS:
-            strike_gateway(fleet, fault, begins)
+            inject_gateway_fault(fleet, fault, begins)
         else:
             for pod in self._pods(fault):
                 self._on_pod(pod, now, fault, begins)

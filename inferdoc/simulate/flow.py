@@ -39,11 +39,11 @@ class FlowControl:
     stale: int = 0
 
     @property
-    def held(self) -> int:
+    def queued(self) -> int:
         """Requests in the queue."""
         return sum(map(len, self.queues.values()))
 
-    def look(self, ready: Sequence[Pod], now: float) -> None:
+    def observe(self, ready: Sequence[Pod], now: float) -> None:
         """Saturation of the pool as the utilisation detector has it: the mean over endpoints of the fuller of queue and
         KV cache against their limits. An empty pool is full. Where readings come faster than the simulation looks,
         what was sent meanwhile counts as waiting; slower ones show it late, as in the detector."""
@@ -76,8 +76,8 @@ class FlowControl:
 
     def release(self, ready: Callable[[], Sequence[Pod]], now: float) -> Iterator[Attempt]:
         """Requests that may go, while the gate is open: the highest priority first, in it the oldest."""
-        while self.held:
-            self.look(ready(), now)
+        while self.queued:
+            self.observe(ready(), now)
             if not self.open:
                 return
             kind = max((k for k, q in self.queues.items() if q), key=lambda k: (k[1], -self.queues[k][0][0]))
@@ -85,7 +85,7 @@ class FlowControl:
             if attempt.over:
                 continue
             self._ended(kind, "Dispatched", now - since)
-            attempt.held = now - since
+            attempt.queued_seconds = now - since
             yield attempt
 
     def expire(self, now: float) -> Iterator[Attempt]:
@@ -100,7 +100,7 @@ class FlowControl:
     def gone(self, attempt: Attempt, now: float) -> None:
         """The client of a held request hung up; the queue drops it when its turn comes."""
         kind = class_of(attempt)
-        since = next((at for at, held in self.queues.get(kind, ()) if held is attempt), None)
+        since = next((at for at, queued in self.queues.get(kind, ()) if queued is attempt), None)
         if since is not None:
             self._ended(kind, "EvictedContextCancelled", now - since)
 

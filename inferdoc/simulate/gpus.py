@@ -68,23 +68,23 @@ class Gpu:
         heat = steady if self.temperature is None else self.temperature
         self.temperature = heat + (steady - heat) * min(1.0, passed / WARM_UP)
         self.reasons = 0
-        wanted = min(1.0, now + 0.02 * passed)
+        clock = min(1.0, now + 0.02 * passed)
         if self.temperature >= HARDWARE_SLOWDOWN:
             self.reasons |= HW_SLOWDOWN | HW_THERMAL
-            wanted = min(wanted, BRAKE_CLOCK)
+            clock = min(clock, BRAKE_CLOCK)
         elif self.temperature >= SLOWDOWN:
             self.reasons |= SW_THERMAL
-            wanted = now - 0.03 * passed
+            clock = now - 0.03 * passed
         elif self.temperature >= SLOWDOWN - 4.0 and now < 1.0:
             self.reasons |= SW_THERMAL
-            wanted = now
+            clock = now
         if watts > card.watts * self.limit:
             self.reasons |= POWER_CAP
-            wanted = min(wanted, now - 0.05 * passed)
+            clock = min(clock, now - 0.05 * passed)
         elif self.limit < 1.0 and watts > card.watts * self.limit * 0.93 and now < 1.0:
             self.reasons |= POWER_CAP
-            wanted = min(wanted, now)
+            clock = min(clock, now)
         if self.brake:
             self.reasons |= HW_SLOWDOWN | POWER_BRAKE
-            wanted = min(wanted, BRAKE_CLOCK)
-        return max(LEAST_CLOCK, min(1.0, wanted))
+            clock = min(clock, BRAKE_CLOCK)
+        return max(LEAST_CLOCK, min(1.0, clock))

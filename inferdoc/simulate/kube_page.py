@@ -96,8 +96,8 @@ def _scalers(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
         states = {"AbleToScale": True, "ScalingActive": scaler.active, "ScalingLimited": limited}
         for condition in CONDITIONS:
             for status in ("true", "false", "unknown"):
-                holds = status == ("true" if states[condition] else "false")
-                yield gauge(f"{start}_status_condition", holds, where(scaler, condition=condition, status=status))
+                is_active = status == ("true" if states[condition] else "false")
+                yield gauge(f"{start}_status_condition", is_active, where(scaler, condition=condition, status=status))
 
 
 def _pod(pod: Pod, namespace: str, **more: str) -> tuple[tuple[str, str], ...]:

@@ -22,7 +22,8 @@ def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[
     for pod in alive:
         yield counter("container_cpu_cfs_periods_total", round(pod.engine.stats.cfs_periods), where(pod))
     for pod in alive:
-        yield counter("container_cpu_cfs_throttled_periods_total", round(pod.engine.stats.cfs_held), where(pod))
+        throttled = round(pod.engine.stats.throttled_periods)
+        yield counter("container_cpu_cfs_throttled_periods_total", throttled, where(pod))
 
 
 def balancedness_items(pod: Pod, model_name: str, rng: np.random.Generator) -> Iterator[Item]:

@@ -159,8 +159,8 @@ class Relabelling:
         return Page(layout, page.values[kept])
 
     def _layout(self, layout: Layout, engine: bool) -> tuple[Layout, NDArray[np.bool_]]:
-        wanted = keeps(self.surroundings.allow, frozenset(self.surroundings.withheld), engine)
-        kept = np.array([wanted(series.name) for series in layout.series], bool)
+        is_kept = keeps(self.surroundings.allow, frozenset(self.surroundings.withheld), engine)
+        kept = np.array([is_kept(series.name) for series in layout.series], bool)
         series = [
             Series(one.name, self._relabelled(one.labels))
             for one, keep in zip(layout.series, kept, strict=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from inferdoc.simulate.blocks import HeldBlocks, Key
+from inferdoc.simulate.blocks import AllocatedBlocks, Key
 
 
 class RequestState(IntEnum):
@@ -78,7 +78,7 @@ class EngineRequest:
     clock0: int = 0
     preemptions: int = 0
     state: RequestState = RequestState.NEW
-    held: HeldBlocks = field(default_factory=HeldBlocks)
+    blocks: AllocatedBlocks = field(default_factory=AllocatedBlocks)
     handoff: Handoff | None = None
     engine: KvKeeper | None = None
     logprobs: bool = False

@@ -104,7 +104,7 @@ class Scheduler(Batch):
             admitted = self.pool.admit(request.segments, tokens, self.now, self._reserve(), lookup)
             if admitted is None:
                 return False
-            request.held, hits = admitted
+            request.blocks, hits = admitted
             request.todo = tokens - hits
             if request.scheduled < 0:
                 request.hits = hits

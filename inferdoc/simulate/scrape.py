@@ -143,7 +143,7 @@ class FleetScraper:
         name = self.model_name(pod)
         twice = any(fault.kind == "duplicate-target" for fault in self._faults)
 
-        def struck(kind: str, now: float) -> Iterator[FaultSpec]:
+        def active_faults(kind: str, now: float) -> Iterator[FaultSpec]:
             """Who has whose place is known when a new pod is ready, after it was first scraped."""
             for fault in self._faults:
                 here = not fault.pods or pod.name in map(self.fleet.heir, fault.pods)
@@ -151,13 +151,13 @@ class FleetScraper:
                     yield fault
 
         def items(now: float) -> Iterator[Item]:
-            dropped = tuple(n for f in struck("drop-series", now) for n in f.families)
+            dropped = tuple(n for f in active_faults("drop-series", now) for n in f.families)
             for item in at_version(vllm_items(pod, name, self._scenario.start), pod.spec.version):
                 if item.name not in dropped:
                     yield item
 
         def lost(now: float) -> bool:
-            return any(self._rng.random() < f.lost for f in struck("scrape-gap", now))
+            return any(self._rng.random() < f.lost for f in active_faults("scrape-gap", now))
 
         def seen(now: float) -> bool:
             return pod.scraped
@@ -171,7 +171,7 @@ class FleetScraper:
                 pod.name,
                 items,
                 lambda: pod.alive,
-                lambda now: seen(now) and any(struck("duplicate-target", now)),
+                lambda now: seen(now) and any(active_faults("duplicate-target", now)),
             )
 
     def _node(self, pod: Pod) -> None:

@@ -108,7 +108,7 @@ class Traffic:
         seen = group if stable else -1
         draft = Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
         if spec.structured or spec.tools or spec.images:
-            self._asks(draft)
+            self._send(draft)
         if spec.turns > 1.0:
             # Its beginning is what was said before: one growing prefix per conversation.
             draft.group, draft.shared, draft.expected = CONVERSATION + prompt_id, draft.prompt, 0
@@ -136,7 +136,7 @@ class Traffic:
         )
         return float(self.rng.exponential(self.spec.think)), following
 
-    def _asks(self, draft: Draft) -> None:
+    def _send(self, draft: Draft) -> None:
         """What a request wants besides text: a schema, tools, images (each is worth prompt tokens)."""
         spec = self.spec
         if draft.structured and spec.schema_seconds:

@@ -42,9 +42,9 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
     counted = history.of_slo(slo, history.whole())
     above = history.catalogue.signals[slo.signal].level in WIDE
     places = [pool for pool in counted if slo.scope.holds_above(pool)] if above else list(pools)
-    held = [pool for pool in places if _holds(slo, slos, pool)]
+    applicable = [pool for pool in places if _applies(slo, slos, pool)]
     judged = False
-    for pool in held:
+    for pool in applicable:
         if pool.role == "prefill" and slo.histogram(history.catalogue.signals) in PER_TOKEN:
             if slo.scope.role == "prefill":
                 yield Unjudged(slo.id, place_text(pool), "a prefill pod ends every request with its first token")
@@ -54,17 +54,17 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
             judged = True
             yield _kept(history, slo, pool, one)
     if not judged:
-        yield Unjudged(slo.id, slo.scope.text, _why(history, slo, held))
+        yield Unjudged(slo.id, slo.scope.text, _why(history, slo, applicable))
 
 
-def _holds(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
+def _applies(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
     if slo.scope.tenant or pool.role == ROUTER:
         return slo.scope.holds_above(pool) if pool.role == ROUTER else slo.scope.holds(pool)
     return in_force(slos, pool).get(slo.signal) == slo
 
 
-def _why(history: History, slo: Slo, held: Sequence[Pool]) -> str:
-    if not held:
+def _why(history: History, slo: Slo, applicable: Sequence[Pool]) -> str:
+    if not applicable:
         return "no pool is in its scope" if slo.scope.fields else "nothing that it counts was seen"
     signal = history.catalogue.signals[slo.signal]
     name = slo.histogram(history.catalogue.signals)
@@ -98,10 +98,10 @@ def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
     )
 
 
-def _status(events: float, low: float, high: float, wanted: float, least: int) -> Status:
+def _status(events: float, low: float, high: float, target: float, least: int) -> Status:
     if events < least:
         return "too few"
-    return "met" if low >= wanted else "missed" if high < wanted else "between"
+    return "met" if low >= target else "missed" if high < target else "between"
 
 
 def _burning(history: History, slo: Slo, pool: Pool, window: str) -> Burning:

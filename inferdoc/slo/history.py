@@ -25,7 +25,7 @@ from inferdoc.times import Moment, length_of, moment_ms
 FINE_MS = 300_000
 """Steps for burn rates: the shortest of their windows."""
 MOST_STEPS = 500
-LOOKS = 48
+SAMPLES = 48
 """Times at which it is looked who is who."""
 SCRAPES_PER_STEP = 5
 """An increase over fewer scrapes is a guess at its edges."""
@@ -223,7 +223,7 @@ def read_history(
     names = [n for n in (*ENGINE_SIGNS, "gpu_util", "output_len_mean", PROMPTS, COMPUTED) if n in catalogue.signals]
     interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
     begin = first_ms(source, names[:2], begin, end, interval, match)
-    step = max(interval, (end - begin) // LOOKS)
+    step = max(interval, (end - begin) // SAMPLES)
     frame = source.read(names, begin / 1000, end / 1000, step / 1000, match)
     fleet = resolve(frame, catalogue.tiers, assignments)
     if not fleet.members:
@@ -239,7 +239,7 @@ def first_ms(
     """When the data of some signals begin between two times, in milliseconds like these: looked for on coarse steps,
     then on finer ones in the first of them that has any."""
     least = 2 * interval
-    last, step = end, max(least, (end - begin) // LOOKS)
+    last, step = end, max(least, (end - begin) // SAMPLES)
     while last - begin > least:
         found = _first_seen(source.read(names, begin / 1000, last / 1000, step / 1000, match))
         if found is None and last == end:
@@ -248,7 +248,7 @@ def first_ms(
         begin, finest = max(begin, last - step), step <= least
         if finest:
             break
-        step = max(least, (last - begin) // LOOKS)
+        step = max(least, (last - begin) // SAMPLES)
     return begin
 
 

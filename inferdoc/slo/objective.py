@@ -27,8 +27,8 @@ class Objective:
     assumed: bool = False
 
 
-def objectives(asked: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> list[Objective]:
-    """asked: SIGNAL=VALUE; slos: of the catalogue; pool: whose users they are promised to. Of one signal what was
+def objectives(requested: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> list[Objective]:
+    """requested: SIGNAL=VALUE; slos: of the catalogue; pool: whose users they are promised to. Of one signal what was
     asked counts. Raises InferdocError."""
     found = {
         signal: Objective(
@@ -39,12 +39,12 @@ def objectives(asked: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> l
             not slo.promised,
         )
         for signal, slo in in_force(slos, pool).items()
-        if _is_told(signal)
+        if _is_reported(signal)
     }
-    return list((found | {one.signal: one for one in map(_parsed, asked)}).values())
+    return list((found | {one.signal: one for one in map(_parsed, requested)}).values())
 
 
-def _is_told(signal: str) -> bool:
+def _is_reported(signal: str) -> bool:
     match = NAME.fullmatch(signal)
     return signal == ERRORS or (match["family"] if match else signal.removesuffix("_mean")) in FAMILIES
 
@@ -56,7 +56,8 @@ def _unit(signal: str) -> str:
 def _parsed(text: str) -> Objective:
     signal, _, value = (part.strip() for part in text.partition("="))
     flag = f"--objective {text}"
-    if not value or not (_is_told(signal) and (signal == ERRORS or NAME.fullmatch(signal) or signal.endswith("_mean"))):
+    known = signal == ERRORS or NAME.fullmatch(signal) or signal.endswith("_mean")
+    if not value or not (_is_reported(signal) and known):
         families = ", ".join(f"{family}_p99" for family in FAMILIES)
         raise InferdocError(f"{flag}: write SIGNAL=LIMIT, with one of {families} (any percentile, or _mean), {ERRORS}")
     limit = _share(flag, value) if signal == ERRORS else length_of(value, flag)

@@ -9,7 +9,7 @@ from inferdoc import __version__
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Assignment, Pool, FleetFilter
+from inferdoc.fleet.members import Assignment, FleetFilter, Pool
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
 from inferdoc.slo.attainment import kept
@@ -23,32 +23,32 @@ from inferdoc.times import length_of
 DEFAULT_SINCE = "30d"
 
 
-def opened(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> History:
+def opened(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> History:
     """The stretch that was asked for. Raises SourceError where it holds no engine."""
     return read_history(
         source,
         catalogue,
         [Assignment(p.pod, p.role, p.tier) for p in config.pods],
-        asked.get("since") or DEFAULT_SINCE,
-        asked.get("until") or "now",
-        tuple(matcher(text) for text in asked.get("labels") or ()),
+        params.get("since") or DEFAULT_SINCE,
+        params.get("until") or "now",
+        tuple(matcher(text) for text in params.get("labels") or ()),
     )
 
 
-def chosen_pools(history: History, asked: dict[str, Any]) -> list[Pool]:
+def chosen_pools(history: History, params: dict[str, Any]) -> list[Pool]:
     """The pools that the report is about. Raises InferdocError where none is, with those that there are."""
-    wanted = FleetFilter(*(asked.get(key) for key in ("model", "namespace", "tier", "role")))
-    found = [pool for pool in history.pools if any(m.pool == pool and wanted.keeps(m) for m in history.fleet.members)]
+    chosen = FleetFilter(*(params.get(key) for key in ("model", "namespace", "tier", "role")))
+    found = [pool for pool in history.pools if any(m.pool == pool and chosen.keeps(m) for m in history.fleet.members)]
     if not found:
         seen = sorted({f"{p.namespace} {p.model} {p.role} {p.tier}".strip() for p in history.pools})
         raise InferdocError(f"no pool is the one asked for; seen were {', '.join(seen)}")
     return found
 
 
-def shown(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> SloReport:
+def shown(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> SloReport:
     """Attainment, budget, burn and goodput as asked."""
-    history = opened(source, config, catalogue, asked)
-    pools = chosen_pools(history, asked)
+    history = opened(source, config, catalogue, params)
+    pools = chosen_pools(history, params)
     objectives, unjudged = kept(history, catalogue.slos, pools)
     served, unserved = goodput(history, catalogue.slos, pools)
     return SloReport(
@@ -57,7 +57,7 @@ def shown(source: Identified, config: Config, catalogue: Catalogue, asked: dict[
         source=source.location,
         from_=stamp(history.begin_ms / 1000),
         until=stamp(history.end_ms / 1000),
-        asked_seconds=length_of(asked.get("since") or DEFAULT_SINCE),
+        asked_seconds=length_of(params.get("since") or DEFAULT_SINCE),
         seen_seconds=history.seconds,
         verdict=_verdict(objectives),
         objectives=objectives,

@@ -34,9 +34,9 @@ def _news(before: Diagnosis | None, after: Diagnosis) -> Iterator[str]:
             yield f"new      {finding.id}: {_words(finding)}, since {_at(finding.onset)}, on {_pods(_where(finding))}"
     for place, finding in there.items():
         if place in known:
-            told = "; ".join(_moves(known[place], finding))
-            if told:
-                yield f"changed  {finding.id}: {told}"
+            changes = "; ".join(_moves(known[place], finding))
+            if changes:
+                yield f"changed  {finding.id}: {changes}"
     over = {place: finding for place, finding in placed(after).items() if not finding.ongoing}
     for place, finding in known.items():
         if place not in there:

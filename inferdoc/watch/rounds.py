@@ -22,44 +22,44 @@ LEAST_REPORT = 8
 
 
 @dataclass
-class Looks:
-    """What came of the looks so far. said: the changes, latest last, each with its time; fault: what the last look said
-    where it failed."""
+class WatchState:
+    """State of a watch. changes: lines with their time, the latest last; fault: error of the last run, None if it
+    succeeded."""
 
     watch: Watch
     last: Glance | None = None
-    said: list[str] = field(default_factory=list)
+    changes: list[str] = field(default_factory=list)
     fault: str | None = None
 
     def again(self) -> list[str]:
         """Look once more; what changed. Raises what no later look can cure: a request that makes no sense."""
         try:
-            look = self.watch.look()
+            run = self.watch.run()
         except BrokenPipeError:
             raise
         except Exception as error:  # one that passes, such as a server that restarts, does not end a watch
             line, code = self.watch.fault(error)
             if code == ExitCode.USAGE:
                 raise
-            told = [] if line == self.fault else [f"failed   {one_line(' '.join(line.split()))}"]
+            lines = [] if line == self.fault else [f"failed   {one_line(' '.join(line.split()))}"]
             self.fault = line
-            return self._dated(told)
-        told = ["readable again"] if self.fault is not None else []
-        told += news(self.last.answer if self.last else None, look.answer)
-        self.last, self.fault = look, None
-        return self._dated(told)
+            return self._dated(lines)
+        lines = ["readable again"] if self.fault is not None else []
+        lines += news(self.last.answer if self.last else None, run.answer)
+        self.last, self.fault = run, None
+        return self._dated(lines)
 
-    def _dated(self, told: list[str]) -> list[str]:
-        self.said += [f"{clock(self.watch.now())}  {line}" for line in told]
-        return self.said[len(self.said) - len(told) :]
+    def _dated(self, lines: list[str]) -> list[str]:
+        self.changes += [f"{clock(self.watch.now())}  {line}" for line in lines]
+        return self.changes[len(self.changes) - len(lines) :]
 
 
 def print_changes(
-    watch: Watch, say: Callable[[str], None], fail: Callable[[str], None], *, whole: bool = False
+    watch: Watch, write: Callable[[str], None], fail: Callable[[str], None], *, whole: bool = False
 ) -> NoReturn:
-    """Look until interrupted, and say what changed, a block each; nothing where nothing did. say: writes text; fail:
+    """Look until interrupted, and say what changed, a block each; nothing where nothing did. write: writes text; fail:
     says why a look failed. whole: the whole report in place of the changes."""
-    rounds = Looks(watch)
+    rounds = WatchState(watch)
     while True:
         is_first, failed_before = rounds.last is None, rounds.fault
         changed = rounds.again()
@@ -69,15 +69,15 @@ def print_changes(
         elif rounds.last is not None and (changed or is_first):
             answer = rounds.last.answer
             head = f"{clock(watch.now())}  {answer.verdict.upper()}  {one_line(answer.summary)}"
-            said = [f"  {line.partition('  ')[2]}" for line in changed]
-            say(rounds.last.shown if whole else "\n".join([head, *said, ""]))
+            changes = [f"  {line.partition('  ')[2]}" for line in changed]
+            write(rounds.last.shown if whole else "\n".join([head, *changes, ""]))
         time.sleep(watch.seconds)
 
 
-def show_in_place(watch: Watch, terminal: TextIO, place: str) -> Looks:
+def show_in_place(watch: Watch, terminal: TextIO, place: str) -> WatchState:
     """Look until somebody leaves, with the latest report on the terminal; what came of it. place: what is looked at.
     Raises KeyboardInterrupt where it was interrupted, with the rounds as its argument."""
-    rounds, screen = Looks(watch), Screen(terminal)
+    rounds, screen = WatchState(watch), Screen(terminal)
 
     def paint(doing: str) -> None:
         screen.show(_lines(rounds, f"{one_line(place)}  {doing}  q leaves", screen.rows))
@@ -95,10 +95,10 @@ def show_in_place(watch: Watch, terminal: TextIO, place: str) -> Looks:
     return rounds
 
 
-def _lines(rounds: Looks, head: str, rows: int) -> list[str]:
+def _lines(rounds: WatchState, head: str, rows: int) -> list[str]:
     """The lines of a terminal of so many rows: what is being done, the latest changes, what fits of the report."""
     room = max(0, min(MOST_NEWS, rows - LEAST_REPORT))
-    latest = rounds.said[-room:][::-1] if room else []
+    latest = rounds.changes[-room:][::-1] if room else []
     failed = [] if rounds.fault is None else [f"could not look: {one_line(' '.join(rounds.fault.split()))}"]
     above = [head, *failed, *latest, ""]
     report = left_on_screen(rounds).splitlines()
@@ -108,7 +108,7 @@ def _lines(rounds: Looks, head: str, rows: int) -> list[str]:
     return [*above, *report]
 
 
-def left_on_screen(rounds: Looks) -> str:
+def left_on_screen(rounds: WatchState) -> str:
     """The report of the last look, with its warnings."""
     if rounds.last is None:
         return ""

@@ -42,9 +42,9 @@ class Screen:
     @property
     def rows(self) -> int:
         """Lines that fit."""
-        return self._asked_size().lines
+        return self._requested_size().lines
 
-    def _asked_size(self) -> os.terminal_size:
+    def _requested_size(self) -> os.terminal_size:
         try:
             return os.get_terminal_size(self._console.file.fileno())
         except OSError:  # no terminal of its own to ask
@@ -59,25 +59,25 @@ class Screen:
     def fit(self) -> None:
         """Show the same again where the terminal has another size than before."""
         with self._one_at_a_time:
-            if self._lines and self._size != self._asked_size():
+            if self._lines and self._size != self._requested_size():
                 self._paint()
 
     def _paint(self) -> None:
-        size, fresh = self._asked_size(), False
+        size, fresh = self._requested_size(), False
         if self._size != size:
             self._size, self._shown, fresh = size, [], True
-        wanted = self._lines[: size.lines]
+        lines = self._lines[: size.lines]
         with self._console.capture() as captured:
             if fresh:
                 self._console.control(Control.clear())
-            for row in range(max(len(wanted), len(self._shown))):
-                line = wanted[row] if row < len(wanted) else ""
+            for row in range(max(len(lines), len(self._shown))):
+                line = lines[row] if row < len(lines) else ""
                 if row >= len(self._shown) or self._shown[row] != line:
                     self._console.control(Control.move_to(0, row), Control((ControlType.ERASE_IN_LINE, 2)))
                     text = Text.from_ansi(line)
                     text.truncate(size.columns - 1)
                     self._console.print(text, end="", soft_wrap=True)
-        self._shown = wanted
+        self._shown = lines
         painted = captured.get()
         if painted:
             self._console.file.write(painted)

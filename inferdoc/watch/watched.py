@@ -11,7 +11,7 @@ from inferdoc.judging.model import Diagnosis
 
 @dataclass(frozen=True)
 class Glance:
-    """One look: what was found, and how it is written."""
+    """One run: what was found, and how it is written."""
 
     answer: Diagnosis
     shown: str
@@ -19,10 +19,10 @@ class Glance:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched. look: looks once; seconds: between the end of a look and the next; fault: what a look that
+    """What is watched. run: looks once; seconds: between the end of a look and the next; fault: what a look that
     failed says, and its exit code; now: the time."""
 
-    look: Callable[[], Glance]
+    run: Callable[[], Glance]
     seconds: float
     fault: Callable[[Exception], tuple[str, int]]
     now: Callable[[], datetime] = lambda: datetime.now(UTC)

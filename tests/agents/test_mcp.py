@@ -11,7 +11,15 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from inferdoc.agents.mcp_server import server
-from inferdoc.agents.summaries import MOST_CHARACTERS, AuditSummary, DiagnosisSummary, RunbookPage, PersistentIssueSummary, fitted, size
+from inferdoc.agents.summaries import (
+    MOST_CHARACTERS,
+    AuditSummary,
+    DiagnosisSummary,
+    PersistentIssueSummary,
+    RunbookPage,
+    fitted,
+    size,
+)
 from inferdoc.agents.tools import FleetPart, Tools
 from inferdoc.catalogue.content import content_files
 from inferdoc.catalogue.load import load_catalogue

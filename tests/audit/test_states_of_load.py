@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.audit.starts import ages_alike, cold_start
+from inferdoc.audit.starts import cold_start, same_ages
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
 from tests.audit.lab import START_MS, doubts, standing, verdicts, watched
@@ -89,7 +89,7 @@ def test_starts_that_take_longer_than_five_minutes():
 
 def test_ends_at_one_age_are_no_chance():
     leak, chance = watched({"p0": started(5.0, 5.1, 4.9, 5.0)}), watched({"p0": started(2.0, 5.0, 9.0, 3.0)})
-    assert ages_alike(leak, leak.view.units[0]) == pytest.approx(0.96, abs=0.02)
+    assert same_ages(leak, leak.view.units[0]) == pytest.approx(0.96, abs=0.02)
     assert "restarts-at-one-age" in standing(leak)
     assert "restarts-at-one-age" not in standing(chance)
     assert "restarts-at-one-age" not in standing(watched({"p0": started(5.0, 5.0)}))

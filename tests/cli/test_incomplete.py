@@ -107,13 +107,13 @@ def test_cost_of_all_of_the_data_ends_with_0(store):
 
 
 def test_a_message_says_what_was_not_read(tmp_path, store_of):
-    from inferdoc.incidents import looks
+    from inferdoc.incidents import runs
     from inferdoc.incidents.record import Record
 
     answer = document_of(store_of("kv-preemption-thrash"))
     record = Record(tmp_path / "incidents.db", writing=True)
     entered(record, alert())
-    look, incident = looks.begin(record, 2e9)
+    look, incident = runs.begin(record, 2e9)
     assert "incomplete" not in dict(note(incident, look, answer).facts)
     answer = msgspec.structs.replace(answer, source=msgspec.structs.replace(answer.source, incomplete=[GAP]))
     assert dict(note(incident, look, answer).facts)["incomplete"] == GAP

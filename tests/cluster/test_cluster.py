@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cluster import look
+from inferdoc.cluster import evidence
 from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, weigh
 from inferdoc.cluster.pods import facts_of
 from inferdoc.errors import ExitCode
@@ -228,7 +228,7 @@ def test_a_sign_must_speak_for_a_cause_that_there_is(tmp_path):
     [(0, "engine-hung", "proven"), (200, "engine-hung", "possible"), (503, "engine-hung", "likely")],
 )
 def test_a_request_proves_a_hang_or_leaves_it_possible(status, id_, certainty, engine, monkeypatch):
-    monkeypatch.setattr(look, "PROBE_SECONDS", 0.3)
+    monkeypatch.setattr(evidence, "PROBE_SECONDS", 0.3)
     engine.status = status
     answer = SimpleNamespace(
         findings=[finding(id_, pods=("p0", "p1"))], source=SimpleNamespace(warnings=[]), summary=""

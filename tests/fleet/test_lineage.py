@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import divide, trace
 from inferdoc.fleet.members import Fleet, resolve
-from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalMatrix

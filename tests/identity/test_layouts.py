@@ -13,7 +13,7 @@ from inferdoc.report.doctor import examine
 from inferdoc.simulate.output import write_store
 from inferdoc.store.store import Store
 from tests.identity.layouts import SHAPES
-from tests.identity.told import assert_lines, assert_identified
+from tests.identity.told import assert_identified, assert_lines
 
 
 @pytest.fixture(scope="module")

@@ -76,8 +76,8 @@ def test_a_finding_that_is_not_told_again_is_a_difference(kept, tmp_path):
         document["document"]["verdict"] = "healthy"
         new.writestr("capsule.json", msgspec.json.encode(document))
         new.writestr("samples-0.om", old.read("samples-0.om"))
-    told = call("capsule", "replay", str(changed))
-    assert told.code == 1 and "tells something else" in told.out and "engine-hung" in told.out
+    result = call("capsule", "replay", str(changed))
+    assert result.code == 1 and "tells something else" in result.out and "engine-hung" in result.out
     assert call("diff", str(changed), str(kept["engine-hung"])).code == 1
     assert call("diff", str(kept["engine-hung"]), str(kept["engine-hung"])).out.strip() == "No difference."
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from inferdoc.incidents import looks
+from inferdoc.incidents import runs
 from inferdoc.incidents.intake import Merging, QueueFullError
 from inferdoc.incidents.record import Record
 from tests.incidents.alerts import NOW, alert, entered
@@ -25,8 +25,8 @@ def ids(record: Record) -> list[str]:
 
 def taken(record: Record, now: float = NOW) -> str | None:
     """Begin the look that is due, and say why."""
-    begun = looks.begin(record, now)
-    return None if begun is None else begun[0].why
+    taken = runs.begin(record, now)
+    return None if taken is None else taken[0].why
 
 
 def test_a_first_alert_opens_an_incident_and_asks_for_a_look(record):
@@ -41,24 +41,24 @@ def test_the_same_message_again_is_nothing_new_until_it_is_a_repeat(record):
     taken(record)
     assert entered(record, alert(), now=NOW + 300) == "merged"
     assert entered(record, alert(), now=NOW + 4 * 3600) == "accepted"
-    assert len(ids(record)) == 1 and [look.why for look in record.looks(ids(record)[0])] == ["alert", "repeat"]
+    assert len(ids(record)) == 1 and [run.why for run in record.runs(ids(record)[0])] == ["alert", "repeat"]
 
 
 def test_a_look_that_was_taken_again_by_itself_is_no_repeat(record):
     entered(record, alert())
-    begun = looks.begin(record, NOW)
-    looks.fail(record, begun[0], "nothing to read", NOW, ())
+    taken = runs.begin(record, NOW)
+    runs.fail(record, taken[0], "nothing to read", NOW, ())
     four_hours_later = NOW + 4 * 3600
     assert taken(record, four_hours_later) == "again"
     assert entered(record, alert(), now=four_hours_later + 1) == "accepted"
-    assert [look.why for look in record.looks(ids(record)[0])] == ["alert", "again", "repeat"]
+    assert [run.why for run in record.runs(ids(record)[0])] == ["alert", "again", "repeat"]
 
 
 def test_messages_while_a_look_waits_are_one_look(record):
     entered(record, alert())
     assert entered(record, alert("ItlHigh", starts=NOW + 5), now=NOW + 5) == "merged"
     (incident,) = record.incidents()
-    assert {each.name for each in incident.alerts} == {"TtftHigh", "ItlHigh"} and len(record.looks(incident.id)) == 1
+    assert {each.name for each in incident.alerts} == {"TtftHigh", "ItlHigh"} and len(record.runs(incident.id)) == 1
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_an_incident_is_over_with_its_last_alert(record):
     assert entered(record, alert("ItlHigh", ends=NOW + 200), now=NOW + 201) == "accepted"
     (incident,) = record.incidents()
     assert incident.resolved == NOW + 200 and not incident.firing
-    assert [look.why for look in record.looks(incident.id)] == ["alert", "resolved"]
+    assert [run.why for run in record.runs(incident.id)] == ["alert", "resolved"]
 
 
 def test_what_is_over_before_anybody_looked_is_still_told_as_an_alert(record):

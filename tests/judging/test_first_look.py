@@ -18,7 +18,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.first_look import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
-from inferdoc.pages.live_scrape import FIRST_LOOK_SCRAPES, Pace, look
+from inferdoc.pages.live_scrape import FIRST_SCRAPES, Pace, scrape_live
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page
@@ -85,7 +85,7 @@ def looked(pages: list[tuple[int, Page]], seconds: float, path) -> tuple[list[Di
 
     pace = Pace(5.0, seconds, clock=lambda: 0.0, sleep=lambda wait: None)
     with Store.open(path, "w") as store:
-        last = look([TARGET], store, scrape, judge, pace, lambda line: None)
+        last = scrape_live([TARGET], store, scrape, judge, pace, lambda line: None)
     return answers, last
 
 
@@ -164,7 +164,7 @@ def test_the_answer_says_what_it_compared_with(tmp_path):
 
 
 def test_a_short_look_is_one_look(tmp_path):
-    answers, last = looked(scrapes("kv-preemption-thrash"), 5.0 * (FIRST_LOOK_SCRAPES - 1), tmp_path / "look.db")
+    answers, last = looked(scrapes("kv-preemption-thrash"), 5.0 * (FIRST_SCRAPES - 1), tmp_path / "look.db")
     assert len(answers) == 1 and answers[0] is last
 
 
@@ -272,8 +272,8 @@ def test_a_sign_of_which_only_the_impact_is_left_is_no_sign() -> None:
     known = frozenset(name for one in (*recipe.symptoms, *recipe.harm) for name in one.signals)
 
     def asked(*unknown: str) -> set[str]:
-        look = FirstLook(known - set(unknown), frozenset(), brief=False)
-        kept = absolute({recipe.id: recipe}, look)[recipe.id]
+        scrape_live = FirstLook(known - set(unknown), frozenset(), brief=False)
+        kept = absolute({recipe.id: recipe}, scrape_live)[recipe.id]
         return {name for name in kept.symptoms[1].signals if name != "request_rate"}
 
     idle = "gpu_util", "generation_tokens_rate", "running_mean"

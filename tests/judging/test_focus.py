@@ -10,7 +10,7 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.lineage import Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool, FleetFilter
+from inferdoc.fleet.members import Fleet, FleetFilter, Member, Pool
 from inferdoc.judging.api import Options
 from inferdoc.judging.focus import focus_on, lost_peers
 from inferdoc.report import render

@@ -10,7 +10,7 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.fleet.members import Member, Pool, FleetFilter
+from inferdoc.fleet.members import FleetFilter, Member, Pool
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.judged import Judged

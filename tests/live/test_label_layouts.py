@@ -16,7 +16,7 @@ from inferdoc.simulate.output import write_file
 from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server
 from tests.identity.layouts import SHAPES
-from tests.identity.told import assert_lines, assert_identified
+from tests.identity.told import assert_identified, assert_lines
 from tests.sampling import sampled
 
 pytestmark = pytest.mark.live

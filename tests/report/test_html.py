@@ -160,7 +160,7 @@ def test_every_series_is_plotted_with_its_threshold_and_onset(thrash: Diagnosis,
             lines = lines_of(thrash.view, item, finding)
             assert lines is not None, item.signal
             assert lines.own.shape == lines.times.shape
-            assert lines.calm is not None
+            assert lines.baseline_range is not None
             limit = threshold_of(item)
             assert limit is not None
             assert item.baseline is not None

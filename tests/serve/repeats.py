@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from inferdoc.incidents.runs import story
 from inferdoc.incidents.model import AlertScope, Story
-from inferdoc.serve.run_process import RunRequest, look
+from inferdoc.incidents.runs import story
+from inferdoc.serve.run_process import RunRequest, run
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -32,5 +32,5 @@ def delivered_after(scenario: str, folder: Path, length: float = REPEAT_SECONDS)
     with Store.open(path, "w") as store:
         write_store(record(longer).targets, store)
     begins = longer.start + loaded.expect.onset + ALERT_SECONDS - BEFORE_SECONDS
-    asked = RunRequest({"store": str(path)}, {}, begins, longer.start + until, AlertScope(), page=False)
-    return story(look(asked).document)
+    request = RunRequest({"store": str(path)}, {}, begins, longer.start + until, AlertScope(), page=False)
+    return story(run(request).document)

@@ -22,10 +22,10 @@ from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve import dispatch, supervisor
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.run_process import RunRequest, RunResult
-from inferdoc.serve.runner import Runner, RunFailedError
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import PostError
+from inferdoc.serve.run_process import RunRequest, RunResult
+from inferdoc.serve.runner import RunFailedError, Runner
 from tests.incidents.alerts import alert
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
@@ -86,7 +86,7 @@ class FailingLooker(Runner):
     answer: Diagnosis | None = None
     faults: Faults = field(default_factory=Faults)
 
-    async def look(self, asked: RunRequest) -> RunResult:
+    async def run(self, request: RunRequest) -> RunResult:
         self.faults.call("diagnosis", (RunFailedError("no answer"), OSError(11, "no process"), RuntimeError("odd")))
         assert self.answer is not None
         return RunResult(self.answer, None, None)
@@ -102,21 +102,21 @@ def quick(monkeypatch):
 @contextmanager
 def faulty(folder: Path, faults: Faults, answer: Diagnosis, monkeypatch: Any) -> Iterator[tuple[Dispatcher, Counter]]:
     """A dispatcher over a record of its own, and what its outputs have got: (output, incident, title)."""
-    record, got, began = Record(folder / "incidents.db", writing=True), Counter(), time.time()
+    record, got, started = Record(folder / "incidents.db", writing=True), Counter(), time.time()
 
     def tell(note: Note, section: OutputSection, *_: object) -> None:
         faults.call("post", (PostError("503"), OSError(104, "reset"), RuntimeError("odd"), PostError("401")))
         got[section.label, note.incident, note.title] += 1
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         faults.call("log", (BrokenPipeError(32, "nobody reads"),))
 
     monkeypatch.setattr(dispatch, "tell", tell)
     record._database.connection = FailingConnection(record._database.connection, faults)
-    looker = FailingLooker({}, {}, answer=answer, faults=faults)
-    clock = lambda: began + SPEED * (time.time() - began)  # noqa: E731
+    runner = FailingLooker({}, {}, answer=answer, faults=faults)
+    clock = lambda: started + SPEED * (time.time() - started)  # noqa: E731
     try:
-        yield Dispatcher(record, looker, OUTPUTS, say, clock=clock), got
+        yield Dispatcher(record, runner, OUTPUTS, log, clock=clock), got
     finally:
         record.close()
 
@@ -148,10 +148,10 @@ async def served(service: Dispatcher, got: Counter, title: str, faults: Faults) 
                     await asyncio.sleep(0.002)
             service.wake()
 
-        def told() -> bool:
+        def result() -> bool:
             return len([key for key in got if key[2].startswith(title)]) == len(MODELS) * len(OUTPUTS)
 
-        await _until(told, lambda: (got, service.tasks.down, service.tasks.failures))
+        await _until(result, lambda: (got, service.tasks.down, service.tasks.failures))
         needed, faults.first = faults.calls, 0  # what follows is read by this test itself
         await _until(lambda: not posts.pending(service.record), lambda: posts.pending(service.record))
         await _until(lambda: not service.tasks.down, lambda: service.tasks.down)
@@ -210,7 +210,7 @@ def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_heale
         assert 'inferdoc_task_up{task="output slack"} 1.0' in text and 'inferdoc_posts_waiting{output="slack"}' in text
         failures = [line for line in text.splitlines() if line.startswith("inferdoc_task_failures_total")]
         assert any(not line.endswith(" 0.0") for line in failures)
-        assert any("works again" in line for line in service.said)
+        assert any("works again" in line for line in service.logged)
     assert len(hook.bodies) == 1
     hook.stop()
 
@@ -241,8 +241,8 @@ def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, s
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
     with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
-        service.until(lambda: any("it answers 503" in line for line in service.said))
+        service.until(lambda: any("it answers 503" in line for line in service.logged))
         assert 'inferdoc_posts_waiting{output="slack"} 1.0' in service.get("/metrics").text
         assert "1 waiting" in service.get("/health").text and service.get("/readyz").status_code == 200
-        assert any("tried again for 48 h" in line for line in service.said)
+        assert any("tried again for 48 h" in line for line in service.logged)
     hook.stop()

@@ -82,7 +82,7 @@ def test_everything_but_health_asks_who_calls(tmp_path, sick):
         token.write_text("renewed")
         assert service.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 401
         assert service.get("/", headers={"Authorization": "Bearer renewed"}).status_code == 200
-        assert TOKEN not in str(service.said)
+        assert TOKEN not in str(service.logged)
 
 
 def test_a_page_of_somebody_else_cannot_call_by_another_name(service):
@@ -118,7 +118,7 @@ def test_hostile_text_is_text_on_every_page_and_in_every_output(tmp_path, sick):
         (report,) = folder.glob("*.md")
         shown = MarkdownIt("commonmark").render(report.read_text())
         assert "<script>alert" not in shown and "<img" not in shown and 'href="javascript' not in shown
-        assert all(line.isprintable() for line in service.said)
+        assert all(line.isprintable() for line in service.logged)
     hook.stop()
 
 
@@ -287,8 +287,8 @@ def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
     outputs = (OutputSection(kind="slack", url_file=str(url)),)
     with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
-        service.until(lambda: any("redirect" in line for line in service.said))
-        shown = service.get("/health").text + service.get("/metrics").text + str(service.said)
+        service.until(lambda: any("redirect" in line for line in service.logged))
+        shown = service.get("/health").text + service.get("/metrics").text + str(service.logged)
     assert not elsewhere.received and secret not in shown
     assert secret.encode() not in b"".join(path.read_bytes() for path in Path(tmp_path).glob("incidents.db*"))
     elsewhere.stop()
@@ -296,9 +296,9 @@ def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
 
 
 def test_an_alert_from_a_wrong_clock_counts_from_now(tmp_path, sick):
-    looker = GivenRunner({}, {}, answer=sick)
-    with running(tmp_path, looker) as service:
+    runner = GivenRunner({}, {}, answer=sick)
+    with running(tmp_path, runner) as service:
         for number, starts in enumerate(("0001-01-01T00:00:00Z", "1999-12-31T00:00:00Z", "2999-01-01T00:00:00Z")):
             service.post(webhook(firing(mark=str(number), starts=starts, model_name=f"m{number}")))
-        service.until(lambda: len(looker.taken) == 3)
+        service.until(lambda: len(runner.taken) == 3)
         assert all(abs(incident.opened - time.time()) < 60 for incident in service.record.incidents())

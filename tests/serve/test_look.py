@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.incidents.model import AlertScope
-from inferdoc.serve.run_process import RunRequest, look
+from inferdoc.serve.run_process import RunRequest, run
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -22,10 +22,10 @@ def test_a_fault_of_another_cluster_is_not_told(tmp_path):
             write_store(targets, opened)
     until = scenario.start + scenario.duration
 
-    def told(cluster: str) -> list[str]:
+    def result(cluster: str) -> list[str]:
         place = AlertScope(cluster=cluster, namespace="sim")
-        asked = RunRequest({"store": str(store)}, {}, until - 1200, until, place, page=False)
-        return [finding.id for finding in look(asked).document.findings]
+        request = RunRequest({"store": str(store)}, {}, until - 1200, until, place, page=False)
+        return [finding.id for finding in run(request).document.findings]
 
-    assert told("sick") == ["engine-hung"]
-    assert told("calm") == []
+    assert result("sick") == ["engine-hung"]
+    assert result("calm") == []

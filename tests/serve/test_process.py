@@ -76,10 +76,10 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _until(told, seconds: float = 60.0):
+def _until(result, seconds: float = 60.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if value := told():
+        if value := result():
             return value
         time.sleep(0.05)
     raise AssertionError("not in time")
@@ -93,8 +93,8 @@ def test_a_kill_loses_no_incident_that_was_acknowledged(tmp_path, store_of, hook
             assert requests.post(f"{address}/alertmanager", json=webhook(alert), timeout=10).status_code == 200
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-    told = len(hook.bodies)
-    assert told < 5, "the test kills in the middle"
+    result = len(hook.bodies)
+    assert result < 5, "the test kills in the middle"
     with serving(tmp_path, store, hook) as (_, address):
         incidents = requests.get(f"{address}/api/v1/incidents", timeout=10).json()["incidents"]
         assert sorted(one["place"]["model"] for one in incidents) == [f"m{number}" for number in range(5)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferdoc.simulate.blocks import BlockPool, HeldBlocks
+from inferdoc.simulate.blocks import AllocatedBlocks, BlockPool
 
 SIZE = 16
 steps = st.lists(
@@ -20,7 +20,7 @@ steps = st.lists(
 @settings(max_examples=80, deadline=None)
 def test_blocks_are_conserved(moves: list[tuple[str, int, int]], total: int) -> None:
     pool = BlockPool(total, SIZE)
-    live: list[tuple[HeldBlocks, list[tuple[object, int]]]] = []
+    live: list[tuple[AllocatedBlocks, list[tuple[object, int]]]] = []
     for now, (move, which, amount) in enumerate(moves):
         if move == "admit":
             shared = min(which * 3, amount // SIZE)
@@ -54,7 +54,7 @@ def test_blocks_are_conserved(moves: list[tuple[str, int, int]], total: int) -> 
 def test_a_shared_prefix_is_found_and_its_end_is_evicted_first() -> None:
     pool = BlockPool(100, SIZE)
     segments = [(("prefix", 1), 40), (("own", 1), 10)]
-    held, hits = pool.admit(segments, 50 * SIZE, 0.0) or (HeldBlocks(), -1)
+    held, hits = pool.admit(segments, 50 * SIZE, 0.0) or (AllocatedBlocks(), -1)
     assert hits == 0
     pool.commit(held, segments, 1.0)
     pool.release(held, 2.0)
@@ -70,7 +70,7 @@ def test_of_an_evicted_block_the_gaps_between_its_last_four_hits_are_told() -> N
     pool = BlockPool(10, SIZE, lambda *each: told.append(each))
     segments = [(("prefix", 1), 4)]
     for at in (0.0, 10.0, 12.0, 15.0, 19.0, 24.0):
-        held, _ = pool.admit(segments, 5 * SIZE, at) or (HeldBlocks(), -1)
+        held, _ = pool.admit(segments, 5 * SIZE, at) or (AllocatedBlocks(), -1)
         pool.commit(held, segments, at)
         pool.release(held, at + 1.0)
     pool.take(10, 30.0)
@@ -80,7 +80,7 @@ def test_of_an_evicted_block_the_gaps_between_its_last_four_hits_are_told() -> N
 def test_at_least_one_token_is_computed() -> None:
     pool = BlockPool(100, SIZE)
     segments = [(("own", 1), 4)]
-    held, _ = pool.admit(segments, 4 * SIZE, 0.0) or (HeldBlocks(), 0)
+    held, _ = pool.admit(segments, 4 * SIZE, 0.0) or (AllocatedBlocks(), 0)
     pool.commit(held, segments, 0.0)
     pool.release(held, 0.0)
     assert pool.admit(segments, 4 * SIZE, 1.0)[1] == 3 * SIZE  # type: ignore[index]
@@ -91,7 +91,7 @@ def test_blocks_added_to_a_conversation_are_born_when_they_were_added() -> None:
     pool = BlockPool(20, SIZE, lambda *each: told.append(each))
     key = ("prefix", 1)
     for at, blocks in ((0.0, 4), (10.0, 6), (30.0, 8)):
-        held, _ = pool.admit([(key, blocks)], blocks * SIZE, at) or (HeldBlocks(), -1)
+        held, _ = pool.admit([(key, blocks)], blocks * SIZE, at) or (AllocatedBlocks(), -1)
         pool.commit(held, [(key, blocks)], at)
         pool.release(held, at + 1.0)
     pool.take(20, 50.0)

@@ -20,8 +20,8 @@ def answer(*findings, verdict="critical"):
 
 
 def test_all_of_the_first_look_is_new():
-    said = news(None, answer(finding(pods=("a", "b"))))
-    assert said == ["new      engine-down: critical, likely, since 11:18:52Z, on a, b"]
+    logged = news(None, answer(finding(pods=("a", "b"))))
+    assert logged == ["new      engine-down: critical, likely, since 11:18:52Z, on a, b"]
 
 
 def test_nothing_is_said_where_nothing_changed():
@@ -35,8 +35,8 @@ def test_the_same_finding_that_is_dated_otherwise_is_no_news():
 
 
 def test_a_finding_that_is_gone_has_ended():
-    said = news(answer(finding()), answer(verdict="healthy"))
-    assert said == ["verdict  critical -> healthy", "ended    engine-down, on a"]
+    logged = news(answer(finding()), answer(verdict="healthy"))
+    assert logged == ["verdict  critical -> healthy", "ended    engine-down, on a"]
 
 
 def test_a_finding_that_lasts_no_more_has_ended_with_its_time():
@@ -58,10 +58,10 @@ def test_two_places_with_one_cause_are_told_apart():
 
 
 def test_many_pods_are_counted():
-    said = news(None, answer(finding(pods=tuple("abcdef"))))
-    assert said[0].endswith("on a, b, c, d and 2 more pods")
+    logged = news(None, answer(finding(pods=tuple("abcdef"))))
+    assert logged[0].endswith("on a, b, c, d and 2 more pods")
 
 
 def test_words_of_others_are_printable():
-    said = news(None, answer(finding(pods=("a\x1b[31m\n",))))
-    assert said == ["new      engine-down: critical, likely, since 11:18:52Z, on a\\u001b[31m "]
+    logged = news(None, answer(finding(pods=("a\x1b[31m\n",))))
+    assert logged == ["new      engine-down: critical, likely, since 11:18:52Z, on a\\u001b[31m "]

@@ -11,11 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from inferdoc.cli.faults import told
+from inferdoc.cli.faults import describe_error
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
 from inferdoc.watch.keys import leaving
-from inferdoc.watch.rounds import Looks, print_changes
+from inferdoc.watch.rounds import WatchState, print_changes
 from inferdoc.watch.watched import Glance, Watch
 from tests.watch.terminal import terminal
 from tests.watch.test_news import finding
@@ -24,16 +24,16 @@ NEW = "  new      engine-down: critical, likely, since 11:18:52Z, on a\n"
 AT = datetime(2026, 11, 18, 11, 20, tzinfo=UTC)
 
 
-def look(*findings, verdict="critical", shown="the report"):
+def run(*findings, verdict="critical", shown="the report"):
     answer = SimpleNamespace(
         findings=list(findings), verdict=verdict, summary="In a sentence.", source=SimpleNamespace(warnings=["odd"])
     )
     return Glance(answer, shown)
 
 
-def watch(*looks):
+def watch(*runs):
     """A watch of these looks, or of what they raise."""
-    left = iter(looks)
+    left = iter(runs)
 
     def once():
         one = next(left)
@@ -41,27 +41,27 @@ def watch(*looks):
             raise one
         return one
 
-    return Watch(once, 30.0, told, lambda: AT)
+    return Watch(once, 30.0, describe_error, lambda: AT)
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """Runs a watch until its looks are used up: what is said on each stream, and how long it slept."""
 
-    def run(*looks, whole=False):
+    def run(*runs, whole=False):
         out, err, slept = [], [], []
         monkeypatch.setattr("inferdoc.watch.rounds.time.sleep", slept.append)
         with pytest.raises(KeyboardInterrupt):
-            print_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
-        assert slept == [30.0] * len(looks)
+            print_changes(watch(*runs, KeyboardInterrupt()), out.append, err.append, whole=whole)
+        assert slept == [30.0] * len(runs)
         return out, err
 
     return run
 
 
-def test_blocks_are_of_changes_alone(said):
-    calm, sick = look(verdict="healthy"), look(finding())
-    out, err = said(calm, calm, sick, sick, calm)
+def test_blocks_are_of_changes_alone(logged):
+    calm, sick = run(verdict="healthy"), run(finding())
+    out, err = logged(calm, calm, sick, sick, calm)
     assert out == [
         "11:20:00Z  HEALTHY  In a sentence.\n",
         "11:20:00Z  CRITICAL  In a sentence.\n  verdict  healthy -> critical\n" + NEW,
@@ -70,14 +70,14 @@ def test_blocks_are_of_changes_alone(said):
     assert err == []
 
 
-def test_a_document_is_written_whole_where_something_changed(said):
-    out, _ = said(look(shown="{1}"), look(shown="{2}"), look(finding(), shown="{3}"), whole=True)
+def test_a_document_is_written_whole_where_something_changed(logged):
+    out, _ = logged(run(shown="{1}"), run(shown="{2}"), run(finding(), shown="{3}"), whole=True)
     assert out == ["{1}", "{3}"]
 
 
-def test_a_fault_is_said_once_and_when_it_is_over(said):
+def test_a_fault_is_said_once_and_when_it_is_over(logged):
     gone = SourceError("cannot be reached")
-    out, err = said(look(), gone, gone, look())
+    out, err = logged(run(), gone, gone, run())
     assert err == ["cannot be reached"]
     assert out[1:] == ["11:20:00Z  CRITICAL  In a sentence.\n  readable again\n"]
 
@@ -88,7 +88,7 @@ def test_what_no_look_can_cure_ends_it():
 
 
 def test_a_low_terminal_keeps_the_report():
-    seen = Looks(watch(*[look(finding(str(n)), shown="\n".join(map(str, range(40)))) for n in range(9)]))
+    seen = WatchState(watch(*[run(finding(str(n)), shown="\n".join(map(str, range(40)))) for n in range(9)]))
     for _ in range(9):
         seen.again()
     for rows in (6, 10, 24):

@@ -18,7 +18,7 @@ SIMPLE: dict[str, Callable[[Note, OutputSection], Outgoing]] = {
 }
 
 
-def tell(note: Note, section: OutputSection, answer: Diagnosis | None, page: str | None) -> None:
+def deliver(note: Note, section: OutputSection, answer: Diagnosis | None, page: str | None) -> None:
     """Send it. Raises PostError, and ConfigError where the output is not set up."""
     if section.kind == "file":
         file.write(note, section, answer, page)

@@ -27,9 +27,9 @@ def limit_binds(d: Draw, later: Stream) -> bool:
     """Whether the limit on the batch is all that keeps the pods from the later traffic."""
     spec, now = d.pools[0], d.traffic[0]
     full = spec.flags.max_seqs
-    calm = pace(spec, now, batch_at(spec, now, now.rate / spec.pods))
+    before = pace(spec, now, batch_at(spec, now, now.rate / spec.pods))
     fills = later.rate / spec.pods * later.output.mean() * pace(spec, later, full) > full
-    return fills and pace(spec, later, full) < SLOWER * calm
+    return fills and pace(spec, later, full) < SLOWER * before
 
 
 def demand(d: Draw) -> None:

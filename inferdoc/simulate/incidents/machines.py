@@ -128,8 +128,8 @@ def masked(d: Draw) -> None:
     stream = replace(d.traffic[0], prompt=Length(d.spread(700, 1400), 0.4, max=3000))
     each, more = 0.4 * pod_rate(replace(spec, flags=replace(wide, max_seqs=16)), stream), d.strong(2.0, 3.2)
     # Room for what a slow pod holds before, not for what it would have to hold later.
-    held = batch_at(spec, stream, each) ** 0.4 * batch_at(spec, stream, each * more) ** 0.6
-    blocks = max(300, int(held * (stream.prompt.mean() + stream.output.mean() / 2) / 16))
+    batch = batch_at(spec, stream, each) ** 0.4 * batch_at(spec, stream, each * more) ** 0.6
+    blocks = max(300, int(batch * (stream.prompt.mean() + stream.output.mean() / 2) / 16))
     d.pools = [quick, replace(spec, flags=replace(wide, blocks=blocks))]
     d.traffic = [replace(stream, rate=each * (quick.pods + spec.pods))]
     d.router = replace(d.router, policy="round-robin")
