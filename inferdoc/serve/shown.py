@@ -48,7 +48,7 @@ class IncidentShown(msgspec.Struct):
     ended_by: str | None
     story: Story | None
     alerts: list[AlertShown]
-    runs: list[LookShown] = []
+    looks: list[LookShown] = []
 
 
 class IncidentsShown(msgspec.Struct):
