@@ -1,22 +1,25 @@
-"""`audit()`: from a source and a window to the standing states of a fleet."""
+"""Run an audit of a source and a window."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from inferdoc import __version__
-from inferdoc.audit.check import refuse_unknown
 from inferdoc.audit.declared import add_declared
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
 from inferdoc.audit.judge import about, judge
 from inferdoc.audit.manifest import Declared
-from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
-from inferdoc.audit.rank import rank
+from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow, rank
 from inferdoc.audit.registry import REGISTRY
+from inferdoc.audit.waste import WASTES
 from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
+from inferdoc.errors import CatalogueError
 from inferdoc.fleet.lineage import Lineage
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, assignments_of, resolve
 from inferdoc.judging.cohort_signals import add_cohorts
@@ -28,6 +31,39 @@ from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Scrapes, Source, incomplete
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment
+
+NUMBER = re.compile(r"\{(\w+)\}")
+
+
+def problems(catalogue: Catalogue) -> Iterator[str]:
+    """One line per thing that is wrong with the standing states of a catalogue."""
+    standing = catalogue.standing
+    limits = catalogue.tiers.thresholds
+    causes = {*catalogue.recipes, *catalogue.disabled}  # a cause that is not looked for has its page all the same
+    yield from standing.problems(catalogue.signals, limits, causes, catalogue.flags.flags)
+    yield from unknown_names(catalogue)
+
+
+def unknown_names(catalogue: Catalogue) -> Iterator[str]:
+    """Signals, limits, quantities, formulas and numbers that do not exist: what would break an audit."""
+    standing = catalogue.standing
+    for name, one in standing.observations.items():
+        if one.quantity is not None and one.quantity not in REGISTRY:
+            yield f'observations.{name}: no such quantity "{one.quantity}"{nearest(one.quantity, REGISTRY)}'
+    for state in standing.states.values():
+        if state.waste is not None and state.waste not in WASTES:
+            yield f'{state.id}: waste: no such formula "{state.waste}"{nearest(state.waste, WASTES)}'
+        texts = " ".join(f"{step.do} {step.why} {step.cost} {step.undo}" for step in state.next_steps)
+        for number in NUMBER.findall(texts):
+            if number not in REGISTRY:
+                yield f'{state.id}: next_steps: no such number "{number}"{nearest(number, REGISTRY)}'
+
+
+def refuse_unknown(catalogue: Catalogue) -> None:
+    """Raise CatalogueError for the first problem."""
+    for problem in problems(catalogue):
+        raise CatalogueError(f"diagnostics/standing: {problem}")
+
 
 ALWAYS_READ = (
     *WORK,

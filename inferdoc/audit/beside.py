@@ -9,8 +9,7 @@ from msgspec import structs
 
 from inferdoc.audit.describe import state_of
 from inferdoc.audit.judge import judge
-from inferdoc.audit.model import Place
-from inferdoc.audit.rank import rank
+from inferdoc.audit.model import Place, rank
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.standing import State

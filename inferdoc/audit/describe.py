@@ -1,4 +1,4 @@
-"""Verdicts as parts of the document: states with numbers in their steps, what cannot be told, pools, words."""
+"""Convert audit verdicts to the document: issues, costs, pools and undetermined states."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from inferdoc.audit.cost import total_gpus, wasted
 from inferdoc.audit.judge import Doubt, Standstill, Verdicts
 from inferdoc.audit.model import (
     Advice,
@@ -18,18 +17,50 @@ from inferdoc.audit.model import (
     Reason,
     StandingState,
     UndeterminedState,
+    Wasted,
 )
 from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
+from inferdoc.audit.waste import WASTES, weight
 from inferdoc.audit.watched import Watched
 from inferdoc.catalogue.standing import Standing, State, StateStep
 from inferdoc.config import Config
-from inferdoc.config_sections import AcceptedSection
+from inferdoc.config_sections import AcceptedSection, PricesSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.advice import filled_in
 from inferdoc.judging.model import stamp
+from inferdoc.judging.view import Unit
 from inferdoc.words import figure, how_many, lasting, some
+
+LEAST_GPUS = 0.005
+"""Less is no figure: half a GPU in a hundred."""
+
+
+def wasted(watched: Watched, prices: PricesSection, entry: Standstill) -> Wasted | None:
+    """The cost of a state on a pool, or None where nothing gives a figure."""
+    if entry.state.waste is None:
+        return None
+    formula = WASTES[entry.state.waste]
+    gpus = formula.of(watched, entry.units)
+    if gpus is None or gpus < LEAST_GPUS:
+        return None
+    price = prices.tiers.get(entry.pool.tier)
+    return Wasted(
+        gpus=round(gpus, 3),
+        share=round(gpus / total_gpus(watched, watched.view.units), 4),
+        money=None if price is None else round(gpus * price.on_demand * prices.overhead, 2),
+        currency=None if price is None else prices.currency,
+        formula=formula.formula,
+        bound=entry.state.bound,
+        assumed=any(watched.gpus(unit) is None for unit in entry.units),
+    )
+
+
+def total_gpus(watched: Watched, units: Sequence[Unit]) -> float:
+    """GPUs of some units; a pod whose number is not known counts as one."""
+    return max(1.0, sum(weight(watched, unit) for unit in units))
+
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")

@@ -1,4 +1,4 @@
-"""An audit as a document: `inferdoc.audit/v1`."""
+"""The audit document `inferdoc.audit/v1`, highest cost first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Literal
 import msgspec
 
 from inferdoc.judging.model import SourceInfo
+
+SEVERITIES = ("info", "warning")
+
+
+def rank(state: StandingState) -> tuple[bool, float, float, int, str]:
+    """A sort key: money where there is a price, else GPUs; without a figure by severity, then by name."""
+    cost, severity = state.wasted, -SEVERITIES.index(state.severity)
+    if cost is None:
+        return True, 0.0, 0.0, severity, state.id
+    return False, -(cost.money or 0.0), -cost.gpus, severity, state.id
+
 
 SCHEMA_ID = "inferdoc.audit/v1"
 AuditVerdict = Literal["nothing", "standing", "unknown"]

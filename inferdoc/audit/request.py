@@ -6,8 +6,7 @@ from typing import Any
 
 from inferdoc.audit.api import AuditOptions, audit
 from inferdoc.audit.manifest import read_manifests
-from inferdoc.audit.model import Audit
-from inferdoc.audit.rank import SEVERITIES
+from inferdoc.audit.model import SEVERITIES, Audit
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError

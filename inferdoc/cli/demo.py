@@ -42,8 +42,7 @@ def command(fault: str | None, recording: str | None, listed: bool, output: str,
         return _list()
     if recording:
         return _recording(recording, output, verbose)
-    from inferdoc.report.demo import FIRST, find, run_demo
-    from inferdoc.report.demo_words import fleet, how_to_read, next_commands, what_was_done
+    from inferdoc.report.demo import FIRST, find, fleet, how_to_read, next_commands, run_demo, what_was_done
 
     catalogue = options.catalogue(options.configuration())
     scenario = find(fault or FIRST, catalogue)
@@ -65,8 +64,7 @@ def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> Non
 
 
 def _list() -> int:
-    from inferdoc.report.demo import listing
-    from inferdoc.report.recorded import recorded
+    from inferdoc.report.demo import listing, recorded
 
     lines = [*listing(options.catalogue(options.configuration())), "", f"{'recording (--recording)':<37} what was done"]
     click.echo(page([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
@@ -74,7 +72,7 @@ def _list() -> int:
 
 
 def _recording(name: str, output: str, verbose: int) -> int:
-    from inferdoc.report.recorded import cause_of, replay_recording
+    from inferdoc.report.demo import cause_of, replay_recording
 
     cause = cause_of(name)
     answer = replay_recording(name, options.catalogue(options.configuration()))

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
     from inferdoc.source.recognise import Recognised
-    from inferdoc.watch.watched import Watch
+    from inferdoc.watch.rounds import Watch
 
 WATCH_SECONDS = 30.0
 
@@ -77,7 +77,7 @@ def command(**params: Any) -> int:
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
-    from inferdoc.watch.watched import Glance, Watch
+    from inferdoc.watch.rounds import Glance, Watch
     from inferdoc.whatif.foretell import foretell_steps
 
     config = options.configuration()

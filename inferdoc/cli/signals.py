@@ -28,8 +28,8 @@ def command(**params: Any) -> int:
     A URL or PATH may be what `inferdoc diagnose` takes: what it is, is found out.
     """
     from inferdoc.report.health import HURTING, table
-    from inferdoc.report.health_text import as_json as health_json
-    from inferdoc.report.health_text import as_text as health_text
+    from inferdoc.report.health import as_json as health_json
+    from inferdoc.report.health import as_text as health_text
     from inferdoc.report.shown import Shown
     from inferdoc.report.signals import as_json, as_text, listing, readings
 

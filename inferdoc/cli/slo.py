@@ -70,8 +70,7 @@ def suggest(**params: Any) -> int:
 
     Exit codes: 0 something is suggested, 2 usage, 3 the data are too short or broken, 4 the source could not be read.
     """
-    from inferdoc.report.slo_suggest import as_toml, as_yaml
-    from inferdoc.report.slo_text import as_json
+    from inferdoc.report.slo_text import as_json, as_toml, as_yaml
     from inferdoc.slo.show import chosen_pools, opened, suggested_code
     from inferdoc.slo.suggest import Strictness, suggestions
 

@@ -1,4 +1,4 @@
-"""Engines that show nothing: targets that were down for as long as anybody looked.
+"""Find engine targets that are down or not scraped.
 
 Such a target has no series but `up`, so nothing says that it is an engine. Its job does, or the workload that its
 name tells.
@@ -7,14 +7,27 @@ name tells.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.signal import REQUIRED_TIER
 from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.fleet.workloads import workload
-from inferdoc.source.base import Scrapes
+from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity, SignalFrame
+from inferdoc.source.reads import Grid
+
+
+def unscraped(source: Source, grid: Grid, names: Collection[str], fleet: Fleet) -> list[tuple[str, str]]:
+    """Namespace and pod of each, where kube-state-metrics is scraped. names: of the series that the source has. Raises
+    SourceError."""
+    identity = load_identity()
+    if identity.containers not in names:
+        return []
+    series = source.info(identity.containers, grid, (("image", "=~", identity.engine_images),))
+    running = {(one.labels.get("namespace", ""), one.labels.get("pod", "")) for one in series}
+    return sorted(running - {(member.pool.namespace, member.pod) for member in fleet.members})
+
 
 RESTARTS = "kubelet_restarts"
 

@@ -1,4 +1,4 @@
-"""How long before an alert began its cause may have: the `for` of its rule and what the rule looks back over."""
+"""Choose the window of a diagnosis from the `for` and the range of the alert rule."""
 
 from __future__ import annotations
 
@@ -12,7 +12,23 @@ import msgspec
 import yaml
 
 from inferdoc.catalogue.content import content_file
+from inferdoc.incidents.model import ReceivedAlert
 from inferdoc.times import length_of
+
+BEFORE_SECONDS = 900.0
+"""Before the earliest beginning: an onset needs something calm before it in the window (the history before that is read
+besides)."""
+MOST_SECONDS = 24 * 3600.0
+"""An alert that fires for days is looked at over its last day."""
+
+
+def window_from(alerts: Sequence[ReceivedAlert], now: float, rules: Mapping[str, RuleTimes]) -> float:
+    """Where the window begins, Unix seconds: before the earliest alert by the `for` of its rule and what that looks
+    back over. alerts: those that fire, or all where none does."""
+    firing = [alert for alert in alerts if alert.ends is None] or list(alerts)
+    begins = min((alert.starts - find_rule_times(alert.name, rules).lead for alert in firing), default=now)
+    return max(min(begins, now) - BEFORE_SECONDS, now - MOST_SECONDS)
+
 
 RATE_WINDOW = 300.0
 """Seconds that a rate looks back over where a rule does not say (both of our recording rules and most public ones)."""

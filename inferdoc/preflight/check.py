@@ -1,4 +1,4 @@
-"""Hold the flags of workloads against a tier and the configuration of their model."""
+"""Check the flags of workloads against the hardware tier and the model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,52 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from inferdoc.audit.manifest import Declared
 from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.preflight.model import PREFLIGHT_SCHEMA_ID, PreflightAnswer, PreflightProblem
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
 from inferdoc.sizing.request import wanted_as_asked
 from inferdoc.sizing.wanted import SizingWanted
 from inferdoc.words import figure
+
+PREFLIGHT_SCHEMA_ID = "inferdoc.preflight/v1"
+
+
+class PreflightProblem(msgspec.Struct):
+    """One thing that cannot work, or not as meant. check: its name; flag: where it is set; text: what is wrong; do:
+    what to change."""
+
+    workload: str
+    file: str
+    check: str
+    flag: str
+    text: str
+    do: str
+
+
+class PreflightAnswer(msgspec.Struct):
+    """checked: workloads with an engine; skipped: workloads that could not be checked, each with the reason."""
+
+    schema: str
+    tier: str
+    checked: list[str]
+    problems: list[PreflightProblem]
+    skipped: list[str]
+
+    def to_json(self) -> str:
+        """The document as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def to_text(self) -> str:
+        """One line for each problem, one for each workload without any."""
+        found = {problem.workload for problem in self.problems}
+        lines = [f"{each.workload}: {each.flag}: {each.text}; {each.do}" for each in self.problems]
+        lines += [f"{name}: no problem found for {self.tier}" for name in self.checked if name not in found]
+        return "\n".join([*lines, *(f"not evaluated: {reason}" for reason in self.skipped)]) + "\n"
+
 
 SHORT_REQUEST = 512
 """Tokens of a short request, prompt and response: a cache that holds fewer of these than --max-num-seqs never runs as

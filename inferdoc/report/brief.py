@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, seconds
-from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.phrases import HARM, role_word
 from inferdoc.report.wrapping import width, wrap
 from inferdoc.words import how_many, lasting, some
 

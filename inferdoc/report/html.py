@@ -10,12 +10,11 @@ from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
 from inferdoc.report.audit_html import audit_section
-from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
-from inferdoc.report.references import compared_with
+from inferdoc.report.phrases import compared_with, elsewhere, in_focus
 from inferdoc.report.unjudged import by_reason, why
 from inferdoc.words import figure
 

@@ -18,9 +18,7 @@ from inferdoc.judging.model import (
 )
 from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.report.brief import brief, certainty, clock
-from inferdoc.report.focus import elsewhere, in_focus
-from inferdoc.report.references import compared_with
-from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.phrases import HARM, compared_with, elsewhere, in_focus, role_word
 from inferdoc.report.unjudged import by_reason, counted, why
 from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.words import figure, how_many, lasting, some

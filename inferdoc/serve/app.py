@@ -27,12 +27,11 @@ from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.message import MessageError, read_alerts
-from inferdoc.serve.metrics import MetricsPage
+from inferdoc.serve.metrics import MetricsPage, TextFiles
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
 from inferdoc.serve.runner import TENANT_HEADER
 from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
-from inferdoc.serve.textfiles import TextFiles
 from inferdoc.times import rfc3339
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")

@@ -12,7 +12,7 @@ from inferdoc.escaping import is_web, one_line
 from inferdoc.extras import needed
 from inferdoc.incidents.model import DiagnosisRun, Incident, ReceivedAlert
 from inferdoc.incidents.record import Record, alert_names
-from inferdoc.report.html_style import style
+from inferdoc.report.html_page import style
 from inferdoc.report.runbook import page as runbook_text
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.note import note

@@ -13,9 +13,8 @@ import msgspec
 
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.incidents.alert_rules import RuleTimes
+from inferdoc.incidents.alert_rules import RuleTimes, window_from
 from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
-from inferdoc.incidents.window import window_from
 from inferdoc.serve.run_process import RunRequest, RunResult
 
 TENANT_HEADER = "X-Scope-OrgID"

@@ -1,4 +1,4 @@
-"""Scraping a simulated fleet: every target at its interval, with the faults that scrapes themselves can have."""
+"""Scrape a simulated fleet: intervals, scrape faults and noise."""
 
 from __future__ import annotations
 
@@ -13,14 +13,39 @@ from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
-from inferdoc.simulate.kube_page import kube_items
-from inferdoc.simulate.machine_pages import balancedness_items, cadvisor_items
+from inferdoc.simulate.kube_page import balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
-from inferdoc.simulate.scrape_noise import ScrapeNoise
+from inferdoc.simulate.surroundings import Surroundings
 from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.simulate.vllm_page import vllm_items
+
+
+class ScrapeNoise:
+    """Draws for each target by itself, so that one target more or less changes nothing for the others."""
+
+    def __init__(self, surroundings: Surroundings, interval: float) -> None:
+        self._drawn = surroundings
+        self._refused = surroundings.refused * interval / 3600.0
+        self._rngs: dict[str, np.random.Generator] = {}
+
+    def _rng(self, target: str) -> np.random.Generator:
+        if target not in self._rngs:
+            self._rngs[target] = np.random.default_rng([self._drawn.seed, 41, zlib.crc32(target.encode())])
+        return self._rngs[target]
+
+    def late(self, target: str) -> float:
+        """Seconds by which the next scrape is off its place, either way."""
+        return float(self._rng(target).uniform(-1.0, 1.0)) * self._drawn.jitter
+
+    def lost(self, target: str) -> bool:
+        """Whether a scrape never happens."""
+        return float(self._rng(target).random()) < self._drawn.lost
+
+    def refused(self, target: str) -> bool:
+        """Whether a target that lives does not answer: `up` is 0 for one scrape."""
+        return float(self._rng(target).random()) < self._refused
 
 
 @dataclass

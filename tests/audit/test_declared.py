@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.audit.api import needed_signals
-from inferdoc.audit.check import problems, refuse_unknown
+from inferdoc.audit.api import needed_signals, problems, refuse_unknown
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES
 from inferdoc.catalogue.content import content_root

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.cluster.masking import masked
+from inferdoc.cluster.pods import masked
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from inferdoc.simulate.crashes import BACK_OFF
+from inferdoc.simulate.faults import BACK_OFF
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from inferdoc.watch.news import news
+from inferdoc.watch.rounds import news
 
 
 def finding(cause="engine-down", pods=("a",), **more):

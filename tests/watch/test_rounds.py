@@ -14,9 +14,8 @@ import pytest
 from inferdoc.cli.faults import describe_error
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
-from inferdoc.watch.keys import leaving
-from inferdoc.watch.rounds import WatchState, print_changes
-from inferdoc.watch.watched import Glance, Watch
+from inferdoc.watch.rounds import Glance, Watch, WatchState, print_changes
+from inferdoc.watch.screen import leaving
 from tests.watch.terminal import terminal
 from tests.watch.test_news import finding
 

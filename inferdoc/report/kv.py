@@ -1,15 +1,21 @@
-"""Hits over the size of the cache, and over the life of a block, as inline SVG."""
+"""KV economics as text and as HTML with its plot."""
 
 from __future__ import annotations
 
 import math
 
+import click
 import numpy as np
 
+from inferdoc.escaping import html as escape
 from inferdoc.kv.model import KvAnswer
-from inferdoc.report.html_chart import Frame
-from inferdoc.report.html_scale import Scale, area, number, path
-from inferdoc.words import figure
+from inferdoc.report.html_finding import pairs
+from inferdoc.report.html_numbers import listed, part_section
+from inferdoc.report.html_page import document
+from inferdoc.report.html_scale import Frame, Scale, area, number, path
+from inferdoc.report.size_text import number_lines
+from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.words import figure, how_many
 
 FRAME = Frame(520.0, 230.0)
 POINTS = 200
@@ -61,3 +67,50 @@ def pairs_plot(answer: KvAnswer) -> str:
 
 def _upright(most: float) -> Scale:
     return FRAME.upright(min(1.0, max(0.05, 1.08 * most)))
+
+
+def kv_html(answer: KvAnswer) -> str:
+    """A whole HTML document."""
+    facts = pairs(
+        (
+            ("pool", f"<code>{escape(answer.pool)}</code>, {how_many(answer.pods, 'pod')}"),
+            ("model", escape(answer.model)),
+            ("tier", escape(answer.tier)),
+            ("traffic", escape(f"{answer.hours:g} h")),
+        )
+    )
+    drawn = [each for each in (curve_plot(answer), pairs_plot(answer)) if each]
+    plots = "".join(f"<figure>{each}</figure>" for each in drawn)
+    body = [
+        f"<header><h1>{escape(answer.summary)}</h1>{facts}</header>",
+        f'<div class="plots">{plots}</div>' if plots else "",
+        *(part_section(f"p{at}", part) for at, part in enumerate(answer.parts)),
+        listed("mind", "Mind", answer.notes),
+        listed("doubts", "What cannot be told", answer.cannot_tell),
+        f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
+    ]
+    return document(f"KV cache: {answer.pool}", "\n".join(each for each in body if each), answer.inferdoc_version)
+
+
+COLUMNS = 100
+"""The widest line."""
+
+
+def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) -> str:
+    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+
+    def bold(words: str) -> str:
+        return click.style(words, bold=True) if colour else words
+
+    what = f"{answer.pool}, {how_many(answer.pods, 'pod')}, {answer.hours:g} h of traffic"
+    lines = [*painted(wrap(what, "KV  ", COLUMNS), "KV", bold("KV")), *wrap(answer.summary, "", COLUMNS)]
+    for part in answer.parts:
+        lines += ["", bold(part.title)]
+        for each in part.numbers:
+            lines += number_lines(each, verbose, COLUMNS)
+    for title, sentences in (("mind", answer.notes), ("cannot tell", answer.cannot_tell)):
+        if sentences:
+            lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
+    if not verbose:
+        lines += ["", "formula, inputs and source of each number: -v; the curve: -o html"]
+    return "\n".join(fitted(lines, COLUMNS))
