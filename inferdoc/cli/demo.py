@@ -16,28 +16,28 @@ if TYPE_CHECKING:
     from inferdoc.judging.model import Diagnosis
 
 
-@click.command("demo", short_help="Strike a simulated fleet with a fault and diagnose it.")
+@click.command("demo", short_help="Inject a fault into a simulated fleet and diagnose it.")
 @click.option(
     "--fault",
     metavar="ID",
     shell_complete=CAUSES,
-    help="Which fault (default: one on a fleet of two hardware tiers).",
+    help="Fault to inject (default: one on a fleet of two hardware tiers).",
 )
-@click.option("--recording", metavar="NAME", help="Play a recording of a real vLLM instead, by file or by cause.")
-@click.option("--list", "listed", is_flag=True, help="Every fault, whether metrics show it, and the recordings.")
+@click.option("--recording", metavar="NAME", help="Recording of a real vLLM to replay, by file or by cause.")
+@click.option("--list", "listed", is_flag=True, help="List faults and recordings.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
 )
-@click.option("-v", "--verbose", count=True, help="More of the evidence, as with diagnose: -v, -vv.")
+@click.option("-v", "--verbose", count=True, help="More evidence: -v, -vv.")
 def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: int) -> int:
-    """Simulate a fleet, strike it with a fault, diagnose it, and say what to look at next.
+    """Inject a fault into a simulated fleet, diagnose it, and print the next steps.
 
-    Exit codes: 0 the fault is the first finding (or named beside one that is right too, or metrics cannot show it; the
-    answer says which), 1 it is not, 2 usage. Only the diagnosis goes to standard output, in the form of `inferdoc
-    diagnose`; with text, what to look at next follows it.
+    Exit codes: 0 the fault is the first finding (or is named beside a correct one, or metrics cannot show it), 1 it is
+    not, 2 usage. Only the diagnosis goes to standard output, as with `inferdoc diagnose`; with text, the next steps
+    follow it.
     """
     if fault and recording:
-        raise click.UsageError("--fault simulates and --recording plays: give one of them")
+        raise click.UsageError("--fault and --recording are mutually exclusive")
     if listed:
         return _list()
     if recording:

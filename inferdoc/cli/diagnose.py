@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 WATCH_SECONDS = 30.0
 
 
-@click.command("diagnose", short_help="What is wrong, since when, on which pods, and what to do next.")
+@click.command("diagnose", short_help="Find the cause, its onset, its pods and the next steps.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
 @click.option(
     "--around",
     metavar="TIME",
-    help="Instead: half an hour before and after this time, such as that of an alert, which began late.",
+    help="Center of a one-hour window, such as the time of an alert.",
 )
 @options.window_end
 @click.option(
     "--baseline",
     metavar="TIME..TIME|NAME",
-    help="Compare with this stretch, or with a stored baseline, instead of the history before the window.",
+    help="Time range or stored baseline to compare with (default: the history before the window).",
 )
 @options.part_of_fleet
 @click.option(
@@ -43,32 +43,28 @@ WATCH_SECONDS = 30.0
     "--fail-on",
     type=click.Choice(["critical", "warning", "info"]),
     default="info",
-    help="Exit 1 only from this severity on (default: any finding).",
+    help="Lowest severity with exit code 1 (default: any).",
 )
-@click.option(
-    "-v", "--verbose", count=True, help="Every finding with its evidence, and changes; -vv: all that it rests on."
-)
+@click.option("-v", "--verbose", count=True, help="Every finding with evidence and changes; -vv: all details.")
 @options.named_sources("60s")
 @options.engine_options
-@click.option("--deep", is_flag=True, help="Read all pods in full; else large fleets are scanned first.")
+@click.option("--deep", is_flag=True, help="Full read of all pods (default: large fleets are scanned first).")
+@click.option("--predict", is_flag=True, help="Simulation of the steps that name replicas or a setting; takes minutes.")
 @click.option(
-    "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."
+    "--kubernetes", is_flag=True, help="Terminations, events and last log lines of the affected pods, from kubectl."
 )
-@click.option(
-    "--kubernetes", is_flag=True, help="Also what kubectl tells of the pods found: ends, events, last lines of logs."
-)
-@click.option("--probe", is_flag=True, help="Also send one request of one token to the engines found, as `probe` does.")
-@click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
+@click.option("--probe", is_flag=True, help="One request of one token to each affected engine, as with `probe`.")
+@click.option("--watch", is_flag=True, help="Repetition every 30 s until q; prints only changes if not on a terminal.")
 def command(**params: Any) -> int:
-    """Judge a window of a source.
+    """Diagnose a time window of a source.
 
-    A URL or PATH may be a server with the Prometheus API, a store, the page of an engine or a router
-    (http://vllm:8000), a saved page (curl http://vllm:8000/metrics > vllm-0@$(date +%s).prom) or a folder of them: what
-    it is, is found out. Live pages are scraped for a while (--for) and compared with what their counters hold of the
-    time before; --store keeps the samples.
+    URL or PATH is one of: a server with the Prometheus API, a store, the URL of an engine or a router
+    (http://vllm:8000), a saved /metrics file (curl http://vllm:8000/metrics > vllm-0@$(date +%s).prom), or a folder of
+    such files. The type is detected. A live URL is scraped for the time in --for and compared with its counters since
+    process start; --store keeps the samples.
 
-    Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
-    source could not be read.
+    Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 source not
+    readable.
     """
     from inferdoc.audit.beside import diagnosis
     from inferdoc.audit.request import audited_beside
@@ -120,7 +116,7 @@ def command(**params: Any) -> int:
 
 
 def _watch_in_place(watch: Watch, place: str, params: dict[str, Any], colour: bool) -> int:
-    """Look again and again. What was shown last stays."""
+    """Repeat the diagnosis on the terminal; the last report stays on screen."""
     from inferdoc.judging.request import exit_code
     from inferdoc.watch.rounds import WatchState, left_on_screen, show_in_place
 

@@ -15,7 +15,7 @@ OWN_FAULT = 70
 
 
 def describe_error(error: BaseException) -> tuple[str, int]:
-    """The line (empty: nothing is to be said) and the exit code of whatever ended a command."""
+    """The error line (empty: print nothing) and the exit code of an exception."""
     if isinstance(error, click.exceptions.Exit):
         return "", int(error.exit_code)
     if isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
@@ -50,7 +50,7 @@ def traced(error: BaseException) -> tuple[str, int]:
 
 
 def report(error: BaseException, *, debug: bool = False) -> int:
-    """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
+    """Print an exception as one line on standard error; its exit code. debug: with the traceback."""
     message, code = traced(error) if debug else describe_error(error)
     if message:
         messages.fail(" ".join(message.split()))

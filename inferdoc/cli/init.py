@@ -37,7 +37,7 @@ class FoundServer:
     metavar="FILE",
     help="Configuration file to write.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE.")
+@click.option("--force", is_flag=True, help="Replacement of an existing FILE.")
 def command(path: Path, force: bool, **params: Any) -> int:
     """Find a Prometheus, show engines, pools, tiers and what is missing, and write inferdoc.toml.
 
@@ -49,9 +49,9 @@ def command(path: Path, force: bool, **params: Any) -> int:
     from inferdoc.report.first_run import NEXT, configuration_text, fleet_lines, fleet_of
 
     if params.get("store"):
-        raise click.UsageError("--store: init looks for a Prometheus; inferdoc doctor examines a store")
+        raise click.UsageError("--store is not supported by init; run `inferdoc doctor --store PATH`")
     if path.exists() and not force:
-        raise InferdocError(f"{path}: exists; --force replaces it, --out FILE writes another one")
+        raise InferdocError(f"{path}: file exists; pass --force to replace it, or --out FILE")
     config = options.configuration()
     with _server(config.source.prometheus, params) as server:
         if server is None:
@@ -77,8 +77,8 @@ def command(path: Path, force: bool, **params: Any) -> int:
 
 @contextmanager
 def _server(configured: str | None, params: dict[str, Any]) -> Iterator[FoundServer | None]:
-    """The first server that responds, one after the other. One that was named is taken as it is: reading it tells what
-    is wrong with it."""
+    """The first server that responds, one after the other. A configured server is not tested here: the first read
+    reports its error."""
     from inferdoc.cluster.port_forward import forwarded, server_services
     from inferdoc.errors import SourceError
     from inferdoc.source import find_server

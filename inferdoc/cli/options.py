@@ -33,18 +33,20 @@ HEADER = click.option(
     "headers",
     multiple=True,
     metavar="NAME: VALUE",
-    help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
+    help="Header of every request, e.g. X-Scope-OrgID: team-a.",
 )
 SOURCE_OPTIONS: tuple[Decorator, ...] = (
-    click.option("--prometheus", metavar="URL", help="Any server with the Prometheus HTTP API."),
-    click.option("--store", metavar="PATH", help="The embedded store."),
-    click.option("--bearer-token-file", metavar="FILE", help="Token sent to the server."),
-    click.option("--username", metavar="NAME", help="Basic authentication; the password stands in --password-file."),
-    click.option("--password-file", metavar="FILE", help="Or INFERDOC_PROMETHEUS_PASSWORD."),
-    click.option("--ca-file", metavar="FILE", help="Who may sign the server's certificate."),
+    click.option("--prometheus", metavar="URL", help="URL of a server with the Prometheus HTTP API."),
+    click.option("--store", metavar="PATH", help="Path of the embedded store."),
+    click.option("--bearer-token-file", metavar="FILE", help="File with the bearer token of the server."),
+    click.option("--username", metavar="NAME", help="User for basic authentication. Requires --password-file."),
+    click.option("--password-file", metavar="FILE", help="Password file (or INFERDOC_PROMETHEUS_PASSWORD)."),
+    click.option("--ca-file", metavar="FILE", help="CA bundle that verifies the server certificate."),
     HEADER,
     click.option(
-        "--timeout", metavar="DURATION", help="For one read with its retries (default 60s of a server, 10m of a store)."
+        "--timeout",
+        metavar="DURATION",
+        help="Time limit of one read with retries (default: 60s for a server, 10m for a store).",
     ),
 )
 
@@ -53,11 +55,11 @@ ENGINE_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--engine",
         type=click.Choice(["local", "ray", "dask"]),
-        help="Read a store by several workers: processes here, or actors of a Ray or Dask cluster.",
+        help="Workers that read a store: local processes, or actors of a Ray or Dask cluster.",
     ),
-    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="How many (default: all the engine has)."),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Number of workers (default: all)."),
     click.option(
-        "--address", metavar="ADDRESS", help="Of a Ray or Dask cluster that runs, and sees the store under its path."
+        "--address", metavar="ADDRESS", help="Address of a running Ray or Dask cluster that can read the store path."
     ),
 )
 
@@ -68,20 +70,19 @@ FLEET_OPTIONS: tuple[Decorator, ...] = (
         "labels",
         multiple=True,
         metavar="LABEL=VALUE",
-        help="Read only series with this label. What is not read is not compared with either: to look at one pod, use "
-        "--pod.",
+        help="Filter on series before they are read and compared. Use --pod to report on one pod.",
     ),
-    click.option("--model", help="Report on this served model; all is read and compared, here and below."),
-    click.option("--namespace", help="Report on this namespace."),
-    click.option("--cluster", help="Report on this cluster."),
-    click.option("--tier", help="Report on this hardware tier."),
-    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Report on pods in this role."),
-    click.option("--pod", help="Report on this pod."),
+    click.option("--model", help="Served model to report on; all pods are still compared."),
+    click.option("--namespace", help="Namespace to report on."),
+    click.option("--cluster", help="Cluster to report on."),
+    click.option("--tier", help="Hardware tier to report on."),
+    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Role to report on."),
+    click.option("--pod", help="Pod to report on."),
 )
 
 
 def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
-    """Several options as one decorator, in the order of the help. words: what they are about."""
+    """Several options as one decorator, in the order of the help. words: their docstring."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(decorators):
@@ -96,19 +97,19 @@ source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authe
 engine_options = stacked(ENGINE_OPTIONS, "--engine, --workers, --address: who reads a store.")
 part_of_fleet = stacked(
     FLEET_OPTIONS,
-    "-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about.",
+    "-l filters series; --model, --namespace, --tier, --role and --pod filter the report.",
 )
 part_of_pools = stacked(FLEET_OPTIONS[:-1], "The same without --pod, where pools are the smallest part.")
 
 
 def window_end(function: Decorated) -> Decorated:
-    """--until, for the commands that look at a stretch."""
-    words = "Its end: a time, now, or latest (the newest sample)."
+    """--until, for commands with a time window."""
+    words = "End of the window: a time, now, or latest (the newest sample)."
     return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
 
 
 def named_sources(look_for: str) -> Decorator:
-    """Sources by name, for the commands that find out what each is. look_for: how long live pages are looked at."""
+    """Source arguments whose type is detected. look_for: default scrape time of a live URL."""
     return stacked(
         (
             click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
@@ -118,17 +119,17 @@ def named_sources(look_for: str) -> Decorator:
                 default=look_for,
                 show_default=True,
                 metavar="DURATION",
-                help="How long to look at live pages.",
+                help="Scrape time of a live URL.",
             ),
             click.option(
                 "--interval",
                 default="5s",
                 show_default=True,
                 metavar="DURATION",
-                help="Between two scrapes of a live page.",
+                help="Scrape interval of a live URL.",
             ),
         ),
-        "Sources by name, and how live pages are looked at.",
+        "Source arguments, and how a live URL is scraped.",
     )
 
 
@@ -140,7 +141,7 @@ def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
         default=default,
         show_default=True,
         metavar="N",
-        help=f"Of a {of_what} with more, the metrics with the most label sets are left out.",
+        help=f"Series limit of a {of_what}; metrics with the most series are dropped first.",
     )
 
 
@@ -153,21 +154,21 @@ def output_folder(default: str) -> Callable[[Decorated], Decorated]:
         default=Path(default),
         show_default=True,
         metavar="DIR",
-        help="The folder of the generated files.",
+        help="Folder of the generated files.",
     )
 
 
 RECORD = click.option(
-    "--record", metavar="PATH", help="The incident record (default: [serve] record, or the data folder)."
+    "--record", metavar="PATH", help="Incident database (default: [serve] record, or the data folder)."
 )
-CHECK = click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
+CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
 RUNBOOK_BASE = click.option(
-    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
+    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
 )
 
 
 def report_problems(problems: Iterable[str], summary: str) -> int:
-    """Say what a check found; its exit status."""
+    """Print the problems of a check; its exit code."""
     found = list(problems)
     for line in found:
         click.echo(one_line(line))
@@ -243,7 +244,7 @@ def opened(config: Config, params: dict[str, Any]) -> Iterator[Identified]:
 
 
 def pace(params: dict[str, Any]) -> Pace:
-    """How live pages are looked at."""
+    """Scrape time and interval of a live URL."""
     from inferdoc.pages.live_scrape import Pace
     from inferdoc.times import length_of
 
@@ -253,7 +254,7 @@ def pace(params: dict[str, Any]) -> Pace:
 def one_source(params: dict[str, Any]) -> None:
     """Refuse two sources."""
     if params.get("prometheus") and params.get("store"):
-        raise click.UsageError("--prometheus and --store name two sources: give one of them")
+        raise click.UsageError("--prometheus and --store are mutually exclusive")
 
 
 def config_path() -> str | None:
@@ -299,7 +300,7 @@ def named(params: dict[str, Any]) -> list[Recognised] | None:
 def _only_one(params: dict[str, Any], flag: str) -> None:
     """Refuse a flag that names another source than the arguments do."""
     if params.get(flag):
-        raise click.UsageError(f"{params['sources'][0]} and --{flag} name two sources: give one of them")
+        raise click.UsageError(f"{params['sources'][0]} and --{flag} are mutually exclusive")
 
 
 def parse_headers(texts: Iterable[str]) -> dict[str, str]:
@@ -308,13 +309,13 @@ def parse_headers(texts: Iterable[str]) -> dict[str, str]:
     for text in texts:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
-            raise click.UsageError("a --header is written NAME: VALUE")
+            raise click.UsageError("--header must be NAME: VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
 
 def record(params: str | None) -> Record:
-    """The incident record, to be read."""
+    """The incident database."""
     from inferdoc.config import record_file
     from inferdoc.incidents.record import Record
 
@@ -326,10 +327,10 @@ def store_path(config: Config, params: str | None) -> str:
     from inferdoc.config import default_store
 
     if params is not None and not params.strip():
-        raise click.UsageError("--store is empty: give the path of a store, or leave it out")
+        raise click.UsageError("--store must not be empty")
     path = params or config.source.store or str(default_store())
     if any(0xD800 <= ord(character) <= 0xDFFF for character in path):
-        raise click.UsageError(f"--store {path} is not UTF-8: give the store a name that is")
+        raise click.UsageError(f"--store {path}: the path must be UTF-8")
     return path
 
 
@@ -358,7 +359,7 @@ _status: ContextVar[Callable[[str], None] | None] = ContextVar("status", default
 
 
 def _show_parts(done: int, of: int) -> None:
-    """Say beside the spinner, where there is one, how many workers have answered."""
+    """Show beside the spinner how many workers responded."""
     show_part = _status.get()
     if show_part is not None:
-        show_part(f"{done} of {of} workers have answered")
+        show_part(f"{done} of {of} workers responded")

@@ -57,7 +57,7 @@ def check(path: Path | None) -> int:
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
     show_default=True,
-    help="The catalogue folder to write into; name it with --catalogue afterwards.",
+    help="Catalogue folder to write to; pass it with --catalogue later.",
 )
 def new(cause: str, into: Path) -> None:
     """Write the three files of a cause of your own, to be filled in: the cause, its page, its scenario."""

@@ -9,15 +9,17 @@ import click
 from inferdoc.cli import options
 
 
-@click.command("signals", short_help="The signals now, against the target bands of their tier.")
+@click.command("signals", short_help="Show the newest signals and their target range.")
 @options.source_options
 @options.named_sources("40s")
-@click.option("--until", default="latest", show_default=True, metavar="TIME", help="When: a time, now, or latest.")
-@click.option("--pod", help="Show this pod.")
-@click.option("--namespace", help="Show this namespace.")
-@click.option("--signal", "signals", multiple=True, help="Show this signal. Repeatable.")
-@click.option("--health", is_flag=True, help="The monitoring table: every row of it, against target bands and SLOs.")
-@click.option("--list", "listed", is_flag=True, help="The signals that exist, without reading a source.")
+@click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
+)
+@click.option("--pod", help="Pod to show.")
+@click.option("--namespace", help="Namespace to show.")
+@click.option("--signal", "signals", multiple=True, help="Signal to show. Repeatable.")
+@click.option("--health", is_flag=True, help="Monitoring table with target ranges and SLOs.")
+@click.option("--list", "listed", is_flag=True, help="List of all signals; no source is read.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def command(**params: Any) -> int:
     """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
@@ -25,7 +27,7 @@ def command(**params: Any) -> int:
     what hurts, with what it means and what to do; ~ what is outside its target and hurts nobody. Exit 1 where anything
     hurts.
 
-    A URL or PATH may be what `inferdoc diagnose` takes: what it is, is found out.
+    URL or PATH is as for `inferdoc diagnose`.
     """
     from inferdoc.report.health import HURTING, table
     from inferdoc.report.health import as_json as health_json
