@@ -75,7 +75,7 @@ def _tool(title: str, function: Callable[..., Any]) -> Tool:
 
 
 def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose expected errors the client is told; of others the SDK says no more than that they were."""
+    """The function with expected errors passed to the client; the SDK hides the text of others."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(function)
@@ -126,7 +126,7 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         return tools.signals(until, pod, namespace, names or ())
 
     def recipes(word: str | None = None) -> RecipeList:
-        """The causes that inferdoc can tell, or those whose id or title holds a word."""
+        """The causes that inferdoc identifies, or those with a word in id or title."""
         return tools.recipes(word)
 
     def runbook(cause: str | None = None) -> RunbookPage:
@@ -154,7 +154,7 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         "Diagnose the fleet": diagnose,
         "Diagnose around a moment": around,
         "Signals against their target bands": signals,
-        "Causes that can be told": recipes,
+        "Known causes": recipes,
         "Runbook page": runbook,
         "Load ahead": forecast,
         "Standing states": audit,

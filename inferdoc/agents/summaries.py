@@ -1,7 +1,7 @@
-"""Answers short enough for the context of an agent: what was asked first, and how much was left out.
+"""Summaries that fit the context of an agent, with a note of what was left out.
 
 A tool answers in at most `MOST_CHARACTERS` of JSON, some 2,000 tokens of English. Lists are cut before sentences are,
-and what was cut is said, so that the agent knows to ask again about less.
+and what was cut is listed, so that the agent can narrow its request.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StepSummary:
 
 @dataclass(frozen=True)
 class AlternativeSummary:
-    """Another cause that was considered. probability: 0 to 1; decided_by: the observation that would tell it apart."""
+    """Another cause that was considered. probability: 0 to 1; decided_by: the observation that distinguishes it."""
 
     id: str
     probability: float
@@ -104,7 +104,7 @@ class SignalList:
 
 @dataclass(frozen=True)
 class PersistentIssueSummary:
-    """A standing state of a pool. costs: why it costs; wasted: how much, in words; do: first step."""
+    """A persistent issue of a pool. costs: why it costs; wasted: how much, in words; do: first step."""
 
     id: str
     title: str
@@ -118,7 +118,7 @@ class PersistentIssueSummary:
 
 @dataclass(frozen=True)
 class AuditSummary:
-    """States, dearest first."""
+    """Persistent issues, highest cost first."""
 
     verdict: str
     summary: str
@@ -129,7 +129,7 @@ class AuditSummary:
 
 @dataclass(frozen=True)
 class RecipeList:
-    """The causes that can be told, each as `id: title`."""
+    """Known causes, each as `id: title`."""
 
     recipes: list[str]
     left_out: list[str]

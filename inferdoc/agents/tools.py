@@ -111,7 +111,7 @@ class Tools:
         return fitted(SignalList(worst[:MOST_SIGNALS], left), "signals")
 
     def recipes(self, word: str | None = None) -> RecipeList:
-        """The causes that can be told, or those whose id or title holds a word."""
+        """Known causes, or those with a word in id or title."""
         every = [f"{one.id}: {one.title}" for one in self.catalogue.recipes.values()]
         matching = [line for line in every if word is None or word.lower() in line.lower()]
         if not matching:
@@ -160,7 +160,7 @@ class Tools:
         return fitted(ForecastSummary(hours, found, []), "pools")
 
     def audit(self, since: str = "24h", until: str = "now", focus: FleetPart | None = None) -> AuditSummary:
-        """Standing states: what is wrong without having changed, dearest first."""
+        """Persistent inefficiencies, highest cost first."""
         params = {"since": since, "until": until} | (focus or FleetPart()).as_options()
         with closing(self.opened()) as source:
             answer = audited(source, self.config, self.catalogue, params)
@@ -236,7 +236,7 @@ def _state(one: StandingState) -> PersistentIssueSummary:
 
 
 def _wasted(one: Wasted) -> str:
-    gpus = f"{one.gpus:.2f} GPU-hours an hour ({one.share:.0%} of those looked at)"
+    gpus = f"{one.gpus:.2f} GPU-hours an hour ({one.share:.0%} of the audited GPUs)"
     money = "" if one.money is None else f", {one.money:.2f} {one.currency} an hour"
     return f"{one.bound + ' ' if one.bound else ''}{gpus}{money}"
 

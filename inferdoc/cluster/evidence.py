@@ -1,4 +1,4 @@
-"""Puts what the cluster, or a request to a pod, tells beside findings, and lets it decide what it is declared to."""
+"""Add evidence from Kubernetes or from a probe request to findings."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import ClusterFact, Diagnosis, Finding
 
 MOST_PODS = 8
-"""So many are asked about in one diagnosis."""
+"""Maximum number of pods per diagnosis."""
 PROBE_SECONDS = 20.0
 
 
@@ -35,7 +35,7 @@ def kubectl(words: Sequence[str]) -> str:
 
 
 def add_cluster_evidence(answer: Diagnosis, catalogue: Catalogue, run: Kubectl = kubectl) -> None:
-    """Fill in `cluster` of the findings, and weigh it. A cluster that cannot be asked is one warning."""
+    """Fill in `cluster` of the findings, and weigh it. An unreachable cluster is one warning."""
     known: dict[tuple[str, str], list[ClusterFact]] = {}
     for finding in answer.findings:
         for place in _places(finding):
@@ -43,7 +43,7 @@ def add_cluster_evidence(answer: Diagnosis, catalogue: Catalogue, run: Kubectl =
                 try:
                     known[place] = facts_of(*place, catalogue.signs, run)
                 except SourceError as error:
-                    answer.source.warnings.append(f"the cluster was not looked at: {error}")
+                    answer.source.warnings.append(f"Kubernetes was not queried: {error}")
                     return
             finding.cluster += known.get(place, [])
         _weigh_in(answer, finding, catalogue)
@@ -60,7 +60,7 @@ def urls_of(answer: Diagnosis, pages: Sequence[str] = ()) -> dict[str, str]:
 
 def probe_pods(answer: Diagnosis, catalogue: Catalogue, urls: Mapping[str, str], headers: Mapping[str, str]) -> None:
     """Send one request of one token to the engines of the findings, or without findings to all of these (at most
-    eight), and weigh what it tells. urls: by pod; headers: sent along. A verdict of `unknown` stays; its summary gets
+    eight), and weigh the result. urls: by pod; headers: sent along. A verdict of `unknown` stays; its summary gets
     what was seen."""
     named = dict.fromkeys(pod for finding in answer.findings for pod in finding.scope.pods) or urls
     pods = [pod for pod in named if pod in urls][:MOST_PODS]

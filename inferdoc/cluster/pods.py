@@ -27,7 +27,7 @@ BY_THEIR_LOOK = re.compile(
 
 
 def masked(line: str) -> str:
-    """The line without what looks like a secret."""
+    """The line with likely secrets masked."""
     return BY_THEIR_LOOK.sub(MASK, AFTER_A_NAME.sub(rf"\g<1>{MASK}", line))
 
 
@@ -47,7 +47,7 @@ Kubectl = Callable[[Sequence[str]], str]
 
 
 def facts_of(namespace: str, pod: str, signs: Mapping[str, Sign], kubectl: Kubectl) -> list[ClusterFact]:
-    """All of it. Raises SourceError where the cluster cannot be asked."""
+    """All of it. Raises SourceError if the cluster cannot be queried."""
     where = [f"--namespace={namespace}", f"--request-timeout={SECONDS}s"]
     found = _json(kubectl(["get", "pod", pod, "--ignore-not-found", "-o", "json", *where]))
     events = _json(kubectl(["get", "events", f"--field-selector=involvedObject.name={pod}", "-o", "json", *where]))

@@ -1,7 +1,7 @@
 """Find engine targets that are down or not scraped.
 
 Such a target has no series but `up`, so nothing says that it is an engine. Its job does, or the workload that its
-name tells.
+name shows.
 """
 
 from __future__ import annotations

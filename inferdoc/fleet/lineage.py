@@ -49,7 +49,7 @@ class Life:
 @dataclass
 class Lineage:
     """lives: of every pod; predecessor: newborn -> the member whose place it took; templates: pod -> hash of its pod
-    template, where its name or its owner tells."""
+    template, if its name or its owner shows it."""
 
     lives: Mapping[Key, Life] = field(default_factory=dict)
     predecessor: Mapping[Key, Member] = field(default_factory=dict)
@@ -237,7 +237,7 @@ def _like_to_like(
 ) -> dict[Key, Member]:
     """The same places, given out by hardware and by how much the pods had to do.
 
-    When a whole workload is replaced, nothing tells which newborn serves for which old pod. Taken by time alone, one
+    When a whole workload is replaced, nothing shows which new pod replaces which old one. Taken by time alone, one
     on a slow GPU would follow one on a fast GPU and look newly slow, and one that is busier by design would follow an
     idle one and look newly busy. Where there is as much of each kind of hardware as before, like follows like; and the
     busiest follows the busiest. Then a difference that is left is one of the pool, whoever is who. Only where the times

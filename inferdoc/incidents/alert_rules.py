@@ -16,26 +16,25 @@ from inferdoc.incidents.model import ReceivedAlert
 from inferdoc.times import length_of
 
 BEFORE_SECONDS = 900.0
-"""Before the earliest beginning: an onset needs something calm before it in the window (the history before that is read
-besides)."""
+"""Before the earliest start: an onset needs healthy samples before it in the window."""
 MOST_SECONDS = 24 * 3600.0
-"""An alert that fires for days is looked at over its last day."""
+"""Maximum window: an alert that fires for days is diagnosed over its last day."""
 
 
 def window_from(alerts: Sequence[ReceivedAlert], now: float, rules: Mapping[str, RuleTimes]) -> float:
-    """Where the window begins, Unix seconds: before the earliest alert by the `for` of its rule and what that looks
-    back over. alerts: those that fire, or all where none does."""
+    """Start of the window, Unix seconds: before the earliest alert by the `for` and the range of its rule. alerts: the
+    firing ones, or all if none fires."""
     firing = [alert for alert in alerts if alert.ends is None] or list(alerts)
     begins = min((alert.starts - find_rule_times(alert.name, rules).lead for alert in firing), default=now)
     return max(min(begins, now) - BEFORE_SECONDS, now - MOST_SECONDS)
 
 
 RATE_WINDOW = 300.0
-"""Seconds that a rate looks back over where a rule does not say (both of our recording rules and most public ones)."""
+"""Default range of a rate in seconds, as in our recording rules and most public ones."""
 UNKNOWN_FOR = 600.0
 """Seconds that a rule of somebody else may have waited: few of the public ones wait for longer than ten minutes."""
 LONGEST = 6 * 3600.0
-"""A slow burn looks back over days; what began days ago is no incident of tonight."""
+"""Limit for slow burn-rate alerts, whose range is days."""
 _RANGE = re.compile(r"(?:\[|:(?:rate|ratio|avg|max|increase))(\d+(?:ms|[smhdw]))")
 
 
@@ -48,7 +47,7 @@ class RuleTimes:
 
     @property
     def lead(self) -> float:
-        """By how many seconds the alert may have begun later than what it tells of."""
+        """Maximum seconds between the cause and the start of the alert."""
         return self.waits + min(self.range_seconds, LONGEST)
 
 

@@ -1,7 +1,7 @@
 """A capsule: one file with the samples that a diagnosis was made of, its document and what was configured.
 
-It is a zip of `capsule.json` (what was asked, and the document) and `samples-N.om` (OpenMetrics text with timestamps,
-one for each stretch: the window with what came before it, and an earlier day where the diagnosis was held against one).
+It is a zip of `capsule.json` (the request and the document) and `samples-N.om` (OpenMetrics text with timestamps,
+one per time range: the window with its history, and an earlier day if the diagnosis was compared with one).
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ from inferdoc.version import __version__
 
 CAPSULE_SCHEMA_ID = "inferdoc.capsule/v1"
 LEAD_MS = 7_200_000
-"""Before the window: it is held against at least half an hour of it, and against as much as itself."""
+"""History before the window: at least half an hour, and at least the length of the window."""
 FAR_MS = 600_000
-"""Around an earlier stretch that the diagnosis was held against."""
+"""Margin around an earlier baseline range."""
 LARGEST_SAMPLES = 2 << 30
 LARGEST_DOCUMENT = 64 << 20
 FOCUS = ("model", "namespace", "tier", "role", "pod", "cluster")
@@ -50,8 +50,8 @@ class CapsuleError(InferdocError):
 
 
 class Capsule(msgspec.Struct):
-    """What `capsule.json` holds. from_ms, until_ms: what was asked for, milliseconds since 1970, until_ms None for up
-    to the newest sample; focus: by name; pods, slo, labels, disabled: as configured; document: what was told."""
+    """What `capsule.json` holds. from_ms, until_ms: of the request, milliseconds since 1970, until_ms None for up
+    to the newest sample; focus: by name; pods, slo, labels, disabled: as configured; document: the diagnosis."""
 
     schema: str
     inferdoc_version: str
@@ -109,7 +109,7 @@ def _entry(name: str) -> zipfile.ZipInfo:
 
 
 def _ranges(answer: Diagnosis, from_ms: int, until_ms: int) -> list[tuple[int, int]]:
-    """Milliseconds since 1970: the window with its lead, and an earlier stretch that lies apart from it."""
+    """Milliseconds since 1970: the window with its lead, and an earlier baseline range, if separate."""
     begin_ms = from_ms - max(LEAD_MS, until_ms - from_ms)
     ranges = [(begin_ms, until_ms)]
     baseline = answer.window.baseline
@@ -142,7 +142,7 @@ def _samples(source: Identified, catalogue: Catalogue, begin_ms: int, end_ms: in
 
 
 def _write(out: io.BytesIO, answers: Iterable[tuple[str, AnswerSeries]]) -> None:
-    """As families without a type: the store tells a counter by its name."""
+    """As families without a type: the store identifies a counter by its name."""
     last = None
     for name, series in sorted(answers, key=lambda entry: entry[0]):
         if name != last:

@@ -1,4 +1,4 @@
-"""What the record holds: incidents, the alerts that belong to them, and the looks that were taken."""
+"""Rows of the incident database: incidents, alerts and diagnosis runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RunState = Literal["waiting", "running", "done", "failed"]
 
 
 class AlertScope(msgspec.Struct, frozen=True):
-    """Whom alerts are about, as far as their labels agree; empty where they do not tell."""
+    """Scope of the alerts, as far as their labels agree; empty fields are unknown."""
 
     cluster: str = ""
     namespace: str = ""
@@ -27,7 +27,7 @@ class AlertScope(msgspec.Struct, frozen=True):
         return self.cluster, self.namespace, self.model
 
     def words(self) -> str:
-        """In one line; empty where nothing is told."""
+        """In one line; empty if nothing is known."""
         named = (
             ("cluster", self.cluster),
             ("namespace", self.namespace),
@@ -59,7 +59,7 @@ class ReceivedAlert(msgspec.Struct):
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A verdict in short: what makes one look differ from another. cause: of the first finding; pods: of it."""
+    """Summary of a verdict, to compare runs. cause: of the first finding; pods: of it."""
 
     verdict: str
     summary: str
@@ -125,6 +125,6 @@ def common_place(alerts: Sequence[ReceivedAlert]) -> AlertScope:
 
 
 def fits(one: AlertScope, other: AlertScope) -> bool:
-    """Whether two places may be the same: they differ in nothing that both tell, and both tell something alike."""
+    """Whether two scopes may be the same: at least one field is known in both, and all such fields are equal."""
     known = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
     return bool(known) and all(a == b for a, b in known)

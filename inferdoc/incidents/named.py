@@ -35,8 +35,8 @@ def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
 
 
 def find_conclusive_run(record: Record, incident: str) -> int:
-    """The number of the last look that told a cause, else of the last that told anything. Raises InferdocError."""
+    """The number of the last run with a cause, else of the last finished run. Raises InferdocError."""
     run = record.conclusive_run(incident)
     if run is None:
-        raise InferdocError(f"{incident}: no look at this incident has told anything yet")
+        raise InferdocError(f"{incident}: no finished diagnosis yet; retry in a minute")
     return run.number

@@ -1,4 +1,4 @@
-"""What outputs have yet to take: kept until they took it, or it is too old."""
+"""The queue of notifications: kept until delivered or too old."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def due(record: Record, output: str, now: float) -> PostDue | None:
 
 
 def about(record: Record, post: PostDue) -> tuple[DiagnosisRun, Incident]:
-    """The look that a post tells of, and its incident."""
+    """The run and the incident of a notification."""
     with record.reading() as connection:
         row = connection.execute("SELECT * FROM look WHERE number = ?", (post.run,)).fetchone()
         incident = connection.execute("SELECT * FROM incident WHERE id = ?", (row["incident"],)).fetchone()
@@ -31,14 +31,14 @@ def about(record: Record, post: PostDue) -> tuple[DiagnosisRun, Incident]:
 
 
 def sent(record: Record, post: PostDue) -> None:
-    """It was taken."""
+    """Record a delivery."""
     with record.writing() as connection:
         connection.execute("UPDATE post SET state = 'sent', tries = tries + 1 WHERE number = ?", (post.number,))
 
 
 def missed(record: Record, post: PostDue, why: str, now: float, limit: float, *, final: bool = False) -> bool:
-    """It was not taken. limit: seconds after the look for which it is tried; final: it will never be taken. Whether it
-    is given up."""
+    """Record a failed delivery. limit: seconds of retries after the run; final: no retry can succeed. Whether it is
+    given up."""
     with record.writing() as connection:
         made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.run,)).fetchone()[0]
         last = final or now - made >= limit
@@ -55,7 +55,7 @@ def dropped(record: Record, outputs: set[str]) -> int:
     with record.writing() as connection:
         marks = ",".join("?" * len(outputs)) or "NULL"
         return connection.execute(
-            f"UPDATE post SET state = 'failed', fault = 'the output is configured no more' WHERE state = 'waiting'"
+            f"UPDATE post SET state = 'failed', fault = 'the output is no longer configured' WHERE state = 'waiting'"
             f" AND output NOT IN ({marks})",
             tuple(outputs),
         ).rowcount

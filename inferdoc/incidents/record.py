@@ -75,36 +75,38 @@ class Record:
                 row = connection.execute("SELECT * FROM incident WHERE id = ?", (there[0],)).fetchone()
                 return incident_from_row(connection, row)
         if there:
-            raise InferdocError(f"{name}: {len(there)} incidents begin so, {there[0]} and {there[1]} among them")
+            raise InferdocError(
+                f"{name}: {len(there)} incidents match, such as {there[0]} and {there[1]}; give more characters"
+            )
         raise InferdocError(f"{name}: no such incident{nearest(name, ids)}; `inferdoc history` lists them")
 
     def runs(self, incident: str) -> list[DiagnosisRun]:
-        """Those taken at an incident and those to come, in order."""
+        """Finished and pending runs of an incident, in order."""
         with self.reading() as connection:
             rows = connection.execute("SELECT * FROM look WHERE incident = ? ORDER BY number", (incident,)).fetchall()
         return [run_from_row(row) for row in rows]
 
     def diagnosis(self, run: int) -> Diagnosis:
-        """The document of a look. Raises InferdocError where it has none."""
+        """The document of a run. Raises InferdocError if it has none."""
         with self.reading() as connection:
             row = connection.execute("SELECT document FROM look WHERE number = ?", (run,)).fetchone()
         if row is None or row[0] is None:
-            raise InferdocError(f"look {run} told nothing that was kept")
+            raise InferdocError(f"run {run} has no stored diagnosis")
         return msgspec.json.decode(zlib.decompress(row[0]), type=Diagnosis)
 
     def page(self, run: int) -> str | None:
-        """The HTML report of a look; None where none was kept."""
+        """The HTML report of a run; None if none is stored."""
         with self.reading() as connection:
             row = connection.execute("SELECT page FROM look WHERE number = ?", (run,)).fetchone()
         return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
 
     def newest_run(self, incident: str) -> DiagnosisRun | None:
-        """The last look that told something."""
+        """The last finished run."""
         finished = [run for run in self.runs(incident) if run.state == "done"]
         return finished[-1] if finished else None
 
     def conclusive_run(self, incident: str) -> DiagnosisRun | None:
-        """The last look that told a cause, else the last that told anything; None without one."""
+        """The last run with a cause, else the last finished run; None without one."""
         done = [run for run in self.runs(incident) if run.state == "done"]
         return next((run for run in reversed(done) if run.story and run.story.cause), done[-1] if done else None)
 
@@ -140,7 +142,7 @@ def incident_from_row(connection: sqlite3.Connection, row: sqlite3.Row) -> Incid
 
 
 def run_from_row(row: sqlite3.Row) -> DiagnosisRun:
-    """A row of the table of looks, without its document."""
+    """A row of the table `look`, without its document."""
     fields = ("number", "incident", "why", "state", "due", "ended", "from_", "until", "failure")
     return DiagnosisRun(
         **{name: row[name] for name in fields},

@@ -1,4 +1,4 @@
-"""The looks that are to be taken: which is next, what it told, and what is to be posted of it."""
+"""The queue of diagnosis runs: take the next, store its result, queue notifications."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from inferdoc.incidents.record import Record, decode_story, incident_from_row, r
 from inferdoc.judging.model import Diagnosis
 
 AGAIN_SECONDS = (10.0, 15.0, 30.0, 60.0, 180.0, 300.0)
-"""When to look again after looks that told nothing, while an alert fires: what has just begun shows in few scrapes."""
+"""Follow-up runs after an inconclusive run while an alert fires: a new fault shows in few scrapes."""
 SETTLED_SECONDS = 180.0
+"""Follow-up run after the first cause: causes look similar in their first minute."""
 FARTHEST_SECONDS = 900.0
 IS_DUE = f"(due <= :now OR due > :now + {FARTHEST_SECONDS})"
 """What is due later than anything can be was written by a clock that ran ahead and has been set back: now, then."""
-"""After the first look that told a cause: the first minute of one often looks like another's."""
 INCONCLUSIVE = ("healthy", "unknown")
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a look told. page: its HTML report; ended_by: what changed when it ended, in words."""
+    """Result of a run. page: its HTML report; ended_by: the change before the end, in words."""
 
     diagnosis: Diagnosis
     page: str | None = None
@@ -60,14 +60,14 @@ def story(answer: Diagnosis) -> Story:
 
 
 def resume(record: Record) -> int:
-    """After a start: looks that were under way when the process ended wait again. How many wait."""
+    """After a start: interrupted runs are pending again. Returns the number of pending runs."""
     with record.writing() as connection:
         connection.execute("UPDATE look SET state = 'waiting', began = NULL WHERE state = 'running'")
         return int(connection.execute("SELECT count(*) FROM look WHERE state = 'waiting'").fetchone()[0])
 
 
 def begin(record: Record, now: float) -> tuple[DiagnosisRun, Incident] | None:
-    """Take the next look that is due; None where none is. An incident is looked at by one at a time."""
+    """Take the next due run; None if there is none. An incident has one run at a time."""
     with record.writing() as connection:
         row = connection.execute(
             f"SELECT * FROM look WHERE state = 'waiting' AND {IS_DUE} AND incident NOT IN"
@@ -82,13 +82,13 @@ def begin(record: Record, now: float) -> tuple[DiagnosisRun, Incident] | None:
 
 
 def requeue(record: Record, run: DiagnosisRun) -> None:
-    """A look that was begun and could not be finished, since the process ends, waits again."""
+    """Put an interrupted run back into the queue."""
     with record.writing() as connection:
         connection.execute("UPDATE look SET state = 'waiting', began = NULL WHERE number = ?", (run.number,))
 
 
 def finish(record: Record, run: DiagnosisRun, outcome: RunOutcome, now: float, outputs: Sequence[str]) -> bool:
-    """Keep what a look told. Whether it is to be posted."""
+    """Store the result of a run. Whether a notification is queued."""
     new = story(outcome.diagnosis)
     window = outcome.diagnosis.window
     with record.writing() as connection:
@@ -109,7 +109,7 @@ def finish(record: Record, run: DiagnosisRun, outcome: RunOutcome, now: float, o
             "SELECT story, posted, resolved FROM incident WHERE id = ?", (run.incident,)
         ).fetchone()
         before = decode_story(row["story"])
-        # What a look at the end no longer shows is still what the incident was.
+        # A run after the end may find no cause; the incident keeps its own.
         kept = before if before is not None and before.cause is not None and new.cause is None else new
         connection.execute(
             "UPDATE incident SET story = ?, ended_by = coalesce(?, ended_by) WHERE id = ?",
@@ -130,7 +130,7 @@ def finish(record: Record, run: DiagnosisRun, outcome: RunOutcome, now: float, o
 
 
 def fail(record: Record, run: DiagnosisRun, why: str, now: float, outputs: Sequence[str]) -> None:
-    """Keep why a look told nothing, post that once, and look again."""
+    """Store the error of a run, notify once, and queue a follow-up."""
     with record.writing() as connection:
         earlier = connection.execute(
             "SELECT failure FROM look WHERE incident = ? AND state = 'failed' ORDER BY number DESC LIMIT 1",
@@ -147,7 +147,7 @@ def fail(record: Record, run: DiagnosisRun, why: str, now: float, outputs: Seque
 
 
 def _again(connection: sqlite3.Connection, run: DiagnosisRun, now: float) -> None:
-    """Look again a little later, a few times."""
+    """Queue a follow-up run, a few times."""
     rows = connection.execute("SELECT why FROM look WHERE incident = ? ORDER BY number DESC", (run.incident,))
     made = 0
     for row in rows:
@@ -159,7 +159,7 @@ def _again(connection: sqlite3.Connection, run: DiagnosisRun, now: float) -> Non
 
 
 def _schedule_run(connection: sqlite3.Connection, incident: str, now: float, after: float) -> None:
-    """A look after so many seconds, unless one waits already."""
+    """Queue a run after some seconds, unless one is pending."""
     connection.execute(
         "INSERT INTO look (incident, why, state, asked, due) SELECT ?, 'again', 'waiting', ?, ?"
         " WHERE NOT EXISTS (SELECT 1 FROM look WHERE incident = ? AND state = 'waiting')",
@@ -175,14 +175,14 @@ def _post(connection: sqlite3.Connection, run: DiagnosisRun, now: float, outputs
 
 
 def next_due(record: Record) -> float | None:
-    """When the next look is due, Unix seconds; None where none waits."""
+    """When the next run is due, Unix seconds; None if none is pending."""
     with record.reading() as connection:
         found = connection.execute("SELECT min(due) FROM look WHERE state = 'waiting'").fetchone()[0]
         return None if found is None else float(found)
 
 
 def counts(record: Record) -> dict[str, int]:
-    """Looks by state, and open incidents under `open`."""
+    """Runs by state, and open incidents under `open`."""
     with record.reading() as connection:
         found = {row[0]: int(row[1]) for row in connection.execute("SELECT state, count(*) FROM look GROUP BY state")}
         found["open"] = int(connection.execute("SELECT count(*) FROM incident WHERE resolved IS NULL").fetchone()[0])
@@ -190,6 +190,6 @@ def counts(record: Record) -> dict[str, int]:
 
 
 def prune(record: Record, before: float) -> int:
-    """Forget incidents that were over before a time. How many."""
+    """Delete incidents that ended before a time. Returns their number."""
     with record.writing() as connection:
         return connection.execute("DELETE FROM incident WHERE resolved < ?", (before,)).rowcount

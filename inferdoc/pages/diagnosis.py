@@ -49,7 +49,7 @@ class SavedPage:
 
 
 def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
-    """Store saved pages; what the first of each pod tells of the time before, or None where the files hold times of
+    """Store saved pages; what the first of each pod shows of the time before, or None where the files hold times of
     their own (OpenMetrics as `inferdoc export` writes it), and so a past. Raises InferdocError for a folder without
     pages, ParseError for a file that is none."""
     pages = []
@@ -114,7 +114,7 @@ def recognised(texts: Sequence[str], scraping: ScrapeOptions) -> list[Recognised
     served = [one for one in found if one.kind in SERVED]
     if len(kinds) > 1 or len(served) > 1:
         sources = ", ".join(f"{one.text} (a {'Prometheus' if one.kind == 'prometheus' else one.kind})" for one in found)
-        raise InferdocError(f"{sources}: give one server or store, or pages of engines only")
+        raise InferdocError(f"{sources}: pass one server or store, or only URLs of engines")
     return found
 
 
@@ -137,7 +137,9 @@ def diagnose_pages(
     live = [one.target for one in found if one.target is not None]
     unfit = [word for name, word in WINDOW_WORDS.items() if params.get(name)] if live else []
     if unfit:
-        raise InferdocError(f"{unfit[0]} asks for a past, which a page has not; --for 2m looks at it longer")
+        raise InferdocError(
+            f"{unfit[0]} needs history, which a live URL does not have; use --for 2m for a longer scrape"
+        )
     with _store(params.get("store")) as path, Store.open(path, "w") as store:
 
         def judge(lifetime: Lifetime | None) -> Diagnosis:
@@ -180,7 +182,7 @@ def store_pages(
 def diagnose_saved(
     source: StoreSource, config: Config, catalogue: Catalogue, params: dict[str, Any], lifetime: Lifetime | None
 ) -> Diagnosis:
-    """The window as asked for, or up to the newest saved page."""
+    """Diagnose the requested window, or up to the newest saved file."""
     until = params.get("until")
     params = params | {"until": "latest" if until in (None, "now") else until}
     if lifetime is None or params.get("baseline"):

@@ -25,7 +25,7 @@ PAST = Lifetime(present=PAGED_AFTER_SECONDS)
 
 @dataclass(frozen=True)
 class Pace:
-    """interval: seconds between scrapes; seconds: how long to look in all; clock, sleep: of the world outside."""
+    """interval: seconds between scrapes; seconds: total scrape time; clock, sleep: for tests."""
 
     interval: float = 5.0
     seconds: float = 60.0
@@ -47,7 +47,7 @@ def scrape_live(
     log: Callable[[str], None],
 ) -> Diagnosis:
     """Scrape the targets into a store and judge what they show; `judge` is called after the sixth scrape and at the
-    end, with the baseline that a first look has. log: gets a line about each look, and about failures.
+    end, with the baseline of a first scrape. log: writes a line per diagnosis and per failure.
 
     Raises SourceError where no target answers at first.
     """
@@ -55,7 +55,7 @@ def scrape_live(
         if number + 1 == FIRST_SCRAPES < pace.scrapes:
             answer = judge(PAST)
             left = pace.seconds - number * pace.interval
-            log(f"first look after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
+            log(f"first diagnosis after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
             log(f"looking on for {left:g} s")
     return judge(PAST)
 

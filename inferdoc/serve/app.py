@@ -1,4 +1,4 @@
-"""The application: which address is answered by what."""
+"""The HTTP application: routes and handlers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ Answered = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class Service:
-    """What the addresses need."""
+    """State that the routes share."""
 
     section: ServeSection
     record: Record
@@ -86,7 +86,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
-        """Look and tell while the application runs; what is in flight is finished at the end."""
+        """Run diagnoses and deliveries while the application runs; finish those in progress at the end."""
         self.dispatcher.start()
         if self.overview.on:
             self.dispatcher.tasks.start("fleet", self.overview.once, finish=False)
@@ -101,7 +101,7 @@ class Service:
 
     async def _alertmanager(self, request: Request) -> Response:
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
-            return _problem(415, "send application/json, as Alertmanager does")
+            return _problem(415, "content-type must be application/json")
         messages = self.dispatcher.counts.messages
         now = self.clock()
         tenant = self._tenant(request)
@@ -124,7 +124,7 @@ class Service:
         except InferdocError as error:
             self.dispatcher.log(str(error))
             return _problem(
-                503, "the incident record cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
+                503, "the incident database cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
             )
         messages[outcome] += 1
         self.dispatcher.wake()
@@ -136,7 +136,7 @@ class Service:
         if not named:
             return ""
         if not TENANT.fullmatch(named) or named not in self.section.tenants:
-            return _problem(403, "no such tenant in [serve] tenants")
+            return _problem(403, "unknown tenant; add it to [serve] tenants")
         return named
 
     async def _ready(self, _: Request) -> Response:
@@ -144,7 +144,7 @@ class Service:
             async with asyncio.timeout(READY_SECONDS):
                 await asyncio.to_thread(self.record.incidents, only_open=True, limit=1)
         except (InferdocError, TimeoutError):
-            return PlainTextResponse("the incident record cannot be read\n", 503)
+            return PlainTextResponse("the incident database cannot be read\n", 503)
         failing = self.dispatcher.tasks.down
         if failing:
             lines = [f"task {name} fails: {why}\n" for name, why in failing.items()]
@@ -165,7 +165,7 @@ class Service:
     def _diagnosis(self, name: str) -> Any:
         run = self.record.newest_run(self.record.incident(name).id)
         if run is None:
-            raise InferdocError("no look at this incident has told anything yet")
+            raise InferdocError(f"incident {name} has no finished diagnosis yet; retry in a minute")
         return self.record.diagnosis(run.number)
 
     def _fleet(self) -> FleetShown:
@@ -178,7 +178,7 @@ class Service:
 
 
 def _page(work: Callable[..., str | None]) -> Answered:
-    """A page in HTML, made in a thread."""
+    """A handler that renders HTML in a thread."""
 
     @wraps(work)
     async def answered(request: Request) -> Response:
@@ -186,13 +186,17 @@ def _page(work: Callable[..., str | None]) -> Answered:
             page = await asyncio.to_thread(work, *request.path_params.values())
         except InferdocError as error:
             return PlainTextResponse(one_line(str(error)) + "\n", 404)
-        return PlainTextResponse("nothing was told yet\n", 404) if page is None else HTMLResponse(page)
+        return (
+            PlainTextResponse("no finished diagnosis yet; retry in a minute\n", 404)
+            if page is None
+            else HTMLResponse(page)
+        )
 
     return answered
 
 
 def _api(work: Callable[..., Any]) -> Answered:
-    """The same in JSON."""
+    """A handler that returns JSON from a thread."""
 
     @wraps(work)
     async def answered(request: Request) -> Response:
@@ -209,12 +213,12 @@ async def _alive(_: Request) -> Response:
 
 
 async def _not_here(_: Request, error: HTTPException) -> Response:
-    words = {404: "no such page", 405: "not with this method"}
+    words = {404: "not found", 405: "method not allowed"}
     return PlainTextResponse(words.get(error.status_code, "not possible") + "\n", error.status_code, error.headers)
 
 
 async def _own_fault(_: Request, __: Exception) -> Response:
-    return PlainTextResponse("a fault in inferdoc itself; see the log\n", 500)
+    return PlainTextResponse("internal error; see the log\n", 500)
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

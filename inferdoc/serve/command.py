@@ -39,7 +39,7 @@ def serve(
     config_file: str | None = None,
     overlays: Sequence[str] = (),
 ) -> None:
-    """Run until told to end. params: the options of the command line by name. Raises ConfigError, RecordError."""
+    """Run until stopped. params: the options of the command line by name. Raises ConfigError, RecordError."""
     with needed("starlette", "inferdoc serve"):
         import starlette  # noqa: F401
     with needed("uvicorn", "inferdoc serve"):
@@ -96,7 +96,7 @@ def _forecasts(
     overlays: Sequence[str],
     log: Callable[[str], None],
 ) -> Rounds[Sequence[Forecast]] | None:
-    """The load of the next day of every pool, made again and again, where that is asked for."""
+    """Repeated forecasts of the next day of every pool; None without --forecast-every."""
     if not params.get("forecast_every"):
         return None
 
@@ -109,4 +109,4 @@ def _forecasts(
 
 
 SOURCE = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "timeout")
-"""Options of the source, which every look opens anew."""
+"""Options of the source, which every run opens again."""

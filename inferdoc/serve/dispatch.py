@@ -1,6 +1,6 @@
-"""Takes the looks that are due and tells the outputs, until it is to end.
+"""Run due diagnoses and deliver notifications.
 
-The record is the queue: what waits in it survives a crash, and what is under way at a crash waits again.
+The incident database is the queue: waiting runs survive a crash, and interrupted runs wait again.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class SinceStart:
 
 @dataclass
 class Dispatcher:
-    """outputs: who is told; log: gets a line for the log; retry_seconds: how long a message that is not taken is tried;
+    """outputs: receivers; log: writes a log line; retry_seconds: how long a failed delivery is retried;
     clock: Unix seconds."""
 
     record: Record
@@ -63,7 +63,7 @@ class Dispatcher:
     def __post_init__(self) -> None:
         self.tasks = Supervisor(self.log)
         self.log = self.tasks.log
-        self._runners = [f"looks {number}" for number in range(1, self.concurrency + 1)]
+        self._runners = [f"runs {number}" for number in range(1, self.concurrency + 1)]
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +73,7 @@ class Dispatcher:
     def start(self) -> None:
         """Begin, with what a process before has left."""
         if self.outputs:
-            self.log(f"a message that an output does not take is tried again for {self.retry_seconds / 3600:g} h")
+            self.log(f"failed deliveries are retried for {self.retry_seconds / 3600:g} h")
         self.tasks.start("resume", self._resume)
 
     def wake(self) -> None:
@@ -90,7 +90,7 @@ class Dispatcher:
         left = await asyncio.to_thread(runs.resume, self.record)
         await asyncio.to_thread(posts.dropped, self.record, set(self.names))
         if left:
-            self.log(f"{left} looks wait from before")
+            self.log(f"{left} diagnosis runs are pending from the last start")
         for name in self._runners:
             self.tasks.start(name, partial(self._run_on, name))
         for section in self.outputs:
@@ -115,7 +115,7 @@ class Dispatcher:
         except asyncio.CancelledError:
             await asyncio.shield(asyncio.to_thread(runs.requeue, self.record, run))
             raise
-        except Exception as error:  # a look that neither ended nor failed would be under way for ever
+        except Exception as error:  # a run without an end would stay in progress forever
             await self._fail(task, run, str(error) if isinstance(error, RunFailedError) else _fault(error))
         else:
             kept = RunOutcome(result.document, result.page, result.ended_by)
@@ -125,7 +125,7 @@ class Dispatcher:
                 raise
             except Exception as error:
                 await self._fail(
-                    task, run, f"its result cannot be stored: {one_line(f'{type(error).__name__}: {error}')}"
+                    task, run, f"the result cannot be stored: {one_line(f'{type(error).__name__}: {error}')}"
                 )
             else:
                 self.counts.runs["ok"] += 1
@@ -134,7 +134,7 @@ class Dispatcher:
 
     async def _fail(self, task: str, run: DiagnosisRun, why: str) -> None:
         self.counts.runs["failed"] += 1
-        self.log(f"incident {run.incident}: could not look, because {why}")
+        self.log(f"incident {run.incident}: diagnosis failed: {why}")
         await self.tasks.insist(task, runs.fail, self.record, run, why, self.clock(), self.names)
 
     async def _post_on(self, section: OutputSection) -> bool:
@@ -166,7 +166,7 @@ class Dispatcher:
     async def _missed(self, post: PostDue, error: Exception) -> None:
         final = isinstance(error, PostError) and error.final
         ours = isinstance(error, InferdocError)
-        why = one_line(str(error)) if ours else f"a fault in inferdoc itself: {_fault(error)}"
+        why = one_line(str(error)) if ours else f"internal error: {_fault(error)}"
         last = await self.tasks.insist(
             f"output {post.output}",
             partial(posts.missed, self.record, post, why, self.clock(), self.retry_seconds, final=final),
@@ -179,7 +179,7 @@ class Dispatcher:
             gone = await asyncio.to_thread(runs.prune, self.record, self.clock() - self.keep_seconds)
             self._prune_at = self.clock() + PRUNE_SECONDS
             if gone:
-                self.log(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days are forgotten")
+                self.log(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days deleted")
         await self._until(self._news, LONGEST_NAP)
         return self.tasks.ending
 

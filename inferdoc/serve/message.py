@@ -19,7 +19,7 @@ from inferdoc.incidents.model import ReceivedAlert
 LONGEST_TEXT = 2_000
 MOST_LABELS = 128
 OLDEST_SECONDS = 366 * 86_400.0
-"""An alert that began earlier, or begins later than now, has a clock or a sender that is wrong: it counts from now."""
+"""An alert with an earlier start, or one in the future, has a wrong clock: its start is set to now."""
 
 
 class MessageError(InferdocError):
@@ -49,9 +49,9 @@ def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[
     try:
         message = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MessageError(f"not a webhook of Alertmanager: {error}") from None
+        raise MessageError(f"not an Alertmanager webhook: {error}") from None
     if message.version != "4":
-        raise MessageError(f"version {message.version[:20]!r} of the webhook: only 4 is known")
+        raise MessageError(f"version {message.version[:20]!r} of the webhook is not supported; use version 4")
     every = [_received(alert, now) for alert in message.alerts]
     return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
 
@@ -66,7 +66,7 @@ def _received(alert: _Alert, now: float) -> ReceivedAlert:
     if not mark:
         mark = hashlib.blake2b(msgspec.json.encode(labels, order="sorted"), digest_size=8).hexdigest()
     url = alert.url if is_web(alert.url) and len(alert.url) <= LONGEST_TEXT else ""
-    name = labels.get("alertname", "an alert without a name")
+    name = labels.get("alertname", "(no alertname)")
     return ReceivedAlert(mark, name, labels, _short(alert.annotations), starts, ends, url)
 
 

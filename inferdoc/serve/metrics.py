@@ -77,7 +77,7 @@ class _Given(Collector):
 
 @dataclass(frozen=True)
 class MetricsPage:
-    """forecasts: made beside the rest, where they are asked for; files: metrics that other commands left."""
+    """forecasts: None without --forecast-every; files: textfiles of other commands."""
 
     families: Families
     record: Record

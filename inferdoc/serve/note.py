@@ -1,4 +1,4 @@
-"""What is told of an incident, before it takes the form of one output or another."""
+"""The content of a notification, independent of the output."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def note(
     like: Incident | None = None,
     public_url: str | None = None,
 ) -> Note:
-    """What a look tells. answer: its document, None where it failed; like: the last incident with the same cause;
+    """The content for one run. answer: its document, None if it failed; like: the last incident with the same cause;
     public_url: where readers reach us."""
     finding = answer.findings[0] if answer is not None and answer.findings else None
     over = incident.resolved is not None
@@ -88,7 +88,7 @@ def _title(incident: Incident, run: DiagnosisRun, answer: Diagnosis | None, find
         was = incident.story.title if incident.story is not None and incident.story.title else None
         return one_line(f"Resolved: {was or ', '.join(alert_names(incident.alerts)[:2])}")
     if answer is None:
-        return one_line(f"Could not look, because {run.failure}")
+        return one_line(f"Diagnosis failed: {run.failure}")
     words = answer.summary if finding is None else f"{finding.title} ({finding.certainty})"
     return one_line({"reopened": "Again: ", "repeat": "Still: "}.get(run.why, "") + words)
 

@@ -1,4 +1,4 @@
-"""The whole fleet, looked at every few minutes beside the alerts."""
+"""Diagnose the whole fleet at an interval."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from inferdoc.serve.run_process import RunResult
 from inferdoc.serve.runner import Runner
 
 STALE_ROUNDS = 3
-"""A look that is older than so many rounds says nothing of the present."""
+"""A result older than this many intervals is stale."""
 
 
 @dataclass(frozen=True)
 class FleetRun:
-    """result: the look; at: when it was done, Unix seconds; seconds: how long it took."""
+    """at: end of the run, Unix seconds; seconds: its duration."""
 
     result: RunResult
     at: float
@@ -25,7 +25,7 @@ class FleetRun:
 
 
 class Overview:
-    """every: seconds between two looks, None: none is taken. trouble: why there is no newer one."""
+    """every: interval in seconds, None: disabled. trouble: error of the last run, None if it succeeded."""
 
     def __init__(self, runner: Runner, every: float | None, log: Callable[[str], None]) -> None:
         self._runner, self._every, self._log = runner, every, log
@@ -37,18 +37,18 @@ class Overview:
 
     @property
     def on(self) -> bool:
-        """Whether looks are taken at all."""
+        """Whether fleet diagnosis is enabled."""
         return self._every is not None
 
     def newest(self, now: float | None = None) -> FleetRun | None:
-        """The last look; None where there is none, or it is too old."""
+        """The last result; None if there is none or it is stale."""
         if self._newest is None or self._every is None:
             return None
         age = (time.time() if now is None else now) - self._newest.at
         return None if age > STALE_ROUNDS * self._every + self._runner.deadline else self._newest
 
     async def once(self) -> bool:
-        """Wait until it is time, and look at the fleet. False: there is a next time."""
+        """Wait for the interval and diagnose the fleet. False: continue."""
         await asyncio.sleep(self._pause)
         started = time.time()
         try:
@@ -56,7 +56,7 @@ class Overview:
         except (InferdocError, OSError) as error:
             self.failed += 1
             if str(error) != self.trouble:
-                self._log(f"the fleet could not be looked at: {error}")
+                self._log(f"fleet diagnosis failed: {error}")
             self.trouble = str(error)
         else:
             self.done += 1

@@ -1,4 +1,4 @@
-"""The pages: read-only, made on the server, no script. Everything that data say is escaped by the templates."""
+"""The web UI: read-only, rendered on the server, no script. The templates escape all data."""
 
 from __future__ import annotations
 
@@ -40,10 +40,10 @@ table.cards td[data-name]::before{content:attr(data-name) ": ";color:var(--soft)
 WHY = {
     "alert": "an alert",
     "joined": "another alert",
-    "reopened": "it came back",
-    "again": "to see more",
-    "repeat": "the alert is repeated",
-    "resolved": "the alerts are over",
+    "reopened": "the alert fired again",
+    "again": "follow-up",
+    "repeat": "repeated notification",
+    "resolved": "the alerts resolved",
 }
 
 
@@ -118,7 +118,7 @@ class ServicePages:
         concluded = concluded or next((run for run in reversed(runs) if run.state in ("done", "failed")), None)
         answer = self._record.diagnosis(concluded.number) if concluded and concluded.state == "done" else None
         nothing = DiagnosisRun(
-            0, incident.id, "alert", "waiting", incident.opened, incident.opened, failure="the look is under way"
+            0, incident.id, "alert", "waiting", incident.opened, incident.opened, failure="the diagnosis is running"
         )
         about = note(incident, concluded or nothing, answer, self._record.like(incident))
         steps = answer.findings[0].next_steps if answer is not None and answer.findings else []
@@ -135,11 +135,11 @@ class ServicePages:
             steps=steps,
             report=answer is not None,
             alerts=[_alert(alert) for alert in incident.alerts],
-            looks=[_run_row(run) for run in runs],
+            runs=[_run_row(run) for run in runs],
         )
 
     def report(self, name: str) -> str | None:
-        """The HTML report of the look that told most of an incident. Raises InferdocError where there is none."""
+        """The HTML report of the last run that found a cause. Raises InferdocError for an unknown incident."""
         incident = self._record.incident(name)
         concluded = self._record.conclusive_run(incident.id)
         return self._record.page(concluded.number) if concluded is not None else None
@@ -164,14 +164,14 @@ class ServicePages:
         found, ours = counts(self._record), self._dispatcher.counts
         facts = [
             ("open incidents", str(found["open"])),
-            ("looks waiting", str(found.get("waiting", 0))),
-            ("looks under way", str(found.get("running", 0))),
-            ("looks since the start", f"{ours.runs['ok']} told something, {ours.runs['failed']} could not look"),
+            ("diagnosis runs pending", str(found.get("waiting", 0))),
+            ("diagnosis runs in progress", str(found.get("running", 0))),
+            ("diagnosis runs since start", f"{ours.runs['ok']} succeeded, {ours.runs['failed']} failed"),
             (
-                "messages since the start",
+                "messages since start",
                 ", ".join(f"{n} {what}" for what, n in sorted(ours.messages.items())) or "none",
             ),
-            ("watchdog", "not heard of" if ours.watchdog is None else f"last heard {_minute(ours.watchdog)}"),
+            ("watchdog", "not received" if ours.watchdog is None else f"last received {_minute(ours.watchdog)}"),
         ]
         waiting = pending(self._record)
         for output in self._dispatcher.names:
@@ -185,12 +185,12 @@ class ServicePages:
 
 def _row(incident: Incident) -> dict[str, str]:
     story = incident.story
-    state = "open" if incident.resolved is None else f"over {_minute(incident.resolved)}"
+    state = "open" if incident.resolved is None else f"resolved {_minute(incident.resolved)}"
     severity = (story.severity or "info") if story is not None else "unknown"
     return {
         "id": incident.id,
         "opened": _minute(incident.opened),
-        "title": (story.title or story.summary) if story is not None else "not looked at yet",
+        "title": (story.title or story.summary) if story is not None else "not diagnosed yet",
         "where": incident.place.words(),
         "alerts": ", ".join(alert_names(incident.alerts)),
         "state": state,
@@ -209,7 +209,7 @@ def _alert(alert: ReceivedAlert) -> dict[str, str]:
 
 
 def _run_row(run: DiagnosisRun) -> dict[str, str]:
-    words = {"waiting": f"to come {_minute(run.due)}", "running": "under way", "failed": run.failure or ""}
+    words = {"waiting": f"due {_minute(run.due)}", "running": "in progress", "failed": run.failure or ""}
     concluded = run.story.summary if run.story is not None else ""
     return {"at": _minute(run.started or run.requested), "why": WHY[run.why], "words": words.get(run.state, concluded)}
 

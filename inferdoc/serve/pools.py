@@ -1,4 +1,4 @@
-"""The fleet by pool and tier, as the last look at all of it saw it."""
+"""Summarise the last fleet diagnosis by pool and tier."""
 
 from __future__ import annotations
 

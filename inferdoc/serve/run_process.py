@@ -32,9 +32,9 @@ ENDS_WITHIN = 900.0
 
 
 class RunRequest(msgspec.Struct):
-    """config, overlays: of the command line; source: the options of the source by name; headers: sent with each
-    request; from_, until: Unix seconds; place: whom the alerts are about; ended: when they were over, None while they
-    fire; page: whether the HTML report is wanted; pools: whether the pools of the fleet are."""
+    """config, overlays: of the command line; source: source options by name; headers: of every request; from_, until:
+    Unix seconds; place: scope of the alerts; ended: when they resolved, None while they fire; page: whether to render
+    the HTML report; pools: whether to list the pools."""
 
     source: dict[str, Any]
     headers: dict[str, str]
@@ -49,8 +49,8 @@ class RunRequest(msgspec.Struct):
 
 
 class RunResult(msgspec.Struct):
-    """document: the diagnosis; page: its HTML report; ended_by: the change that came before the end; pools: of the
-    fleet, where they were asked for."""
+    """document: the diagnosis; page: its HTML report; ended_by: the change before the end; pools: of the fleet, if
+    requested."""
 
     document: Diagnosis
     page: str | None
@@ -59,7 +59,7 @@ class RunResult(msgspec.Struct):
 
 
 def run(request: RunRequest) -> RunResult:
-    """Take a look. Raises InferdocError."""
+    """Run a diagnosis. Raises InferdocError."""
     config = load_config(request.config)
     promises = promises_of(config_file(request.config), config.slo)
     catalogue = load_catalogue(request.overlays, disabled=config.recipes.disabled, promises=promises)

@@ -1,4 +1,4 @@
-"""Runs looks in processes of their own, with a deadline."""
+"""Run diagnoses in their own processes, with a deadline."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from inferdoc.serve.run_process import RunRequest, RunResult
 TENANT_HEADER = "X-Scope-OrgID"
 MOST_WORDS = 500
 JUDGED_SECONDS = 900.0
-"""How far back a look at the whole fleet goes, as of `collect --judge-every`."""
+"""Window of a diagnosis of the whole fleet, as in `collect --judge-every`."""
 
 
 class RunFailedError(InferdocError):
-    """A look told nothing; why, in one line."""
+    """A diagnosis run failed; the reason in one line."""
 
 
 @dataclass
 class Runner:
-    """source, headers: as of the command line; deadline: seconds for one look; rules: their times by alert name."""
+    """source, headers: as of the command line; deadline: seconds per run; rules: times by alert name."""
 
     source: Mapping[str, Any]
     rules: Mapping[str, RuleTimes]
@@ -39,7 +39,7 @@ class Runner:
     deadline: float = 120.0
 
     def request(self, run: DiagnosisRun, incident: Incident, now: float) -> RunRequest:
-        """What to look at."""
+        """The request for an incident."""
         tenant = {TENANT_HEADER: incident.tenant} if incident.tenant else {}
         return RunRequest(
             dict(self.source),
@@ -66,7 +66,7 @@ class Runner:
         )
 
     async def run(self, request: RunRequest) -> RunResult:
-        """Take it. Raises RunFailedError; a look that is cancelled leaves no process behind."""
+        """Run it. Raises RunFailedError; a cancelled run leaves no process behind."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -80,7 +80,7 @@ class Runner:
             async with asyncio.timeout(self.deadline):
                 out, err = await process.communicate(msgspec.json.encode(request))
         except TimeoutError:
-            raise RunFailedError(f"it took longer than {self.deadline:g} s ([serve] deadline)") from None
+            raise RunFailedError(f"deadline exceeded: {self.deadline:g} s; raise [serve] deadline") from None
         finally:
             if process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
@@ -91,12 +91,12 @@ class Runner:
         try:
             return msgspec.json.decode(out, type=RunResult)
         except msgspec.MsgspecError:
-            raise RunFailedError("its answer could not be read; run `inferdoc diagnose` to see why") from None
+            raise RunFailedError("its output is not readable; run `inferdoc diagnose` to see the error") from None
 
 
 def _why(err: bytes, code: int) -> str:
     """The last line that the process wrote: of a traceback that is the fault itself."""
     lines = [line for line in err.decode("utf-8", "replace").splitlines() if line.strip()]
     if code < 0:
-        return f"the look was ended by signal {-code}" + (" (out of memory?)" if code == -9 else "")
-    return one_line(lines[-1])[:MOST_WORDS] if lines else f"it ended with exit code {code}"
+        return f"the process was killed by signal {-code}" + (" (out of memory?)" if code == -9 else "")
+    return one_line(lines[-1])[:MOST_WORDS] if lines else f"the process exited with code {code}"

@@ -1,4 +1,4 @@
-"""Runs the application: one process, with an end to everything that a caller could draw out."""
+"""Run the application in one process, with limits on slow clients."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def server(app: App, patience: float) -> uvicorn.Server:
-    """A server that finishes what is in flight when it is told to end, for so many seconds at most."""
+    """A server with a graceful shutdown of limited seconds."""
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,

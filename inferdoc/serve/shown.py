@@ -1,4 +1,4 @@
-"""What the API answers: the record as JSON, and its OpenAPI document, which is made from the same classes."""
+"""The JSON API of incidents and its OpenAPI document, from the same classes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AlertShown(msgspec.Struct):
 
 
 class LookShown(msgspec.Struct):
-    """One look at an incident. number: under which its document is kept; failure: why it told nothing."""
+    """One diagnosis run of an incident. number: key of its document; failure: why it has no result."""
 
     number: int
     why: str
@@ -37,7 +37,7 @@ class LookShown(msgspec.Struct):
 
 
 class IncidentShown(msgspec.Struct):
-    """An incident: its alerts, and what the looks at it told. Times are RFC 3339; resolved is null while it goes on."""
+    """An incident: alerts and diagnosis runs. Times are RFC 3339; resolved is null while it is open."""
 
     id: str
     tenant: str
@@ -58,7 +58,7 @@ class IncidentsShown(msgspec.Struct):
 
 
 class FleetShown(msgspec.Struct):
-    """The last look at the whole fleet: at (RFC 3339), null where there is none."""
+    """The last diagnosis of the whole fleet. at: RFC 3339, null if there is none."""
 
     at: str | None
     verdict: str | None
@@ -68,13 +68,13 @@ class FleetShown(msgspec.Struct):
 
 
 class ApiProblem(msgspec.Struct):
-    """Why there is no answer, in one line."""
+    """An error in one line."""
 
     error: str
 
 
 def describe_incident(incident: Incident, runs: list[DiagnosisRun] | None = None) -> IncidentShown:
-    """An incident as the API tells it."""
+    """Convert an incident to its API form."""
     return IncidentShown(
         incident.id,
         incident.tenant,
@@ -101,11 +101,11 @@ def _time(seconds: float) -> str:
 
 _PATHS: dict[str, tuple[str, type[Any], tuple[str, ...]]] = {
     "/api/v1/incidents": ("The newest incidents.", IncidentsShown, ()),
-    "/api/v1/incidents/{id}": ("One incident with its looks.", IncidentShown, ("id",)),
-    "/api/v1/incidents/{id}/diagnosis": ("The document of its last look.", Diagnosis, ("id",)),
-    "/api/v1/fleet": ("The last look at the whole fleet.", FleetShown, ()),
+    "/api/v1/incidents/{id}": ("One incident with its diagnosis runs.", IncidentShown, ("id",)),
+    "/api/v1/incidents/{id}/diagnosis": ("The last diagnosis of the incident.", Diagnosis, ("id",)),
+    "/api/v1/fleet": ("The last diagnosis of the whole fleet.", FleetShown, ()),
 }
-"""Path -> what it answers, the class of the answer, parameters in the path."""
+"""Path -> summary, response class, path parameters."""
 
 
 def openapi() -> dict[str, Any]:
@@ -117,10 +117,10 @@ def openapi() -> dict[str, Any]:
     for path, (words, kind, names) in _PATHS.items():
         answers = {
             "200": _answer("The answer.", ref[kind]),
-            "401": {"description": "The caller has to say who he is."},
+            "401": {"description": "Credentials are required."},
         }
         if names:
-            answers["404"] = _answer("There is no such incident, or nothing was told yet.", ref[ApiProblem])
+            answers["404"] = _answer("The incident is unknown, or has no finished diagnosis yet.", ref[ApiProblem])
         paths[path] = {
             "get": {
                 "summary": words,

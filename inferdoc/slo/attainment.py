@@ -36,7 +36,7 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
         return
     lacking = sorted({label for label, _ in slo.scope.tenant} - history.labels_of(slo)) if slo.scope.tenant else []
     if lacking:
-        what = f"no series that it counts carries the label {', '.join(lacking)}, so tenants cannot be told apart"
+        what = f"its series have no label {', '.join(lacking)}, so tenants cannot be distinguished"
         yield Unjudged(slo.id, slo.scope.text, what)
         return
     counted = history.of_slo(slo, history.whole())

@@ -1,8 +1,8 @@
-"""Goodput: requests that were served within all that is promised about them.
+"""Goodput: requests that met all of their objectives.
 
-A histogram tells how many requests met one limit, not which ones. Of shares a and b at least a + b - 1 met both, and at
+A histogram shows how many requests met one limit, not which ones. Of shares a and b at least a + b - 1 met both, and at
 most the smaller of them; the lower end is what is proven (the Frechet bounds). Time per token is counted per request:
-gaps between tokens weigh long answers. Requests that failed or were refused are asked for like any other; what clients
+inter-token latency weights long outputs. Failed and refused requests count as requests; what clients
 gave up themselves is in no series of vLLM.
 """
 
@@ -41,7 +41,7 @@ class _Requests:
 
 def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Goodput], list[Unjudged]]:
     """Per pool that sends whole answers, under the objectives in force there for the first token and for the time per
-    token; a pool for which one of them is missing, or was not counted, is told."""
+    token; a pool without one of them, or without its counts, is listed."""
     grid = history.whole()
     requests = _Requests(_by_pool(history, SERVED, grid), _lost(history, grid))
     found: list[Goodput] = []

@@ -1,4 +1,4 @@
-"""`inferdoc slo show`: from what was asked to the answer and its exit code."""
+"""Run `inferdoc slo show` and choose its exit code."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_SINCE = "30d"
 
 
 def opened(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> History:
-    """The stretch that was asked for. Raises SourceError where it holds no engine."""
+    """The requested time range. Raises SourceError if it has no engine."""
     return read_history(
         source,
         catalogue,
@@ -41,12 +41,12 @@ def chosen_pools(history: History, params: dict[str, Any]) -> list[Pool]:
     found = [pool for pool in history.pools if any(m.pool == pool and chosen.keeps(m) for m in history.fleet.members)]
     if not found:
         seen = sorted({f"{p.namespace} {p.model} {p.role} {p.tier}".strip() for p in history.pools})
-        raise InferdocError(f"no pool is the one asked for; seen were {', '.join(seen)}")
+        raise InferdocError(f"no pool matches; available: {', '.join(seen)}")
     return found
 
 
 def shown(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> SloReport:
-    """Attainment, budget, burn and goodput as asked."""
+    """Attainment, error budget, burn rate and goodput."""
     history = opened(source, config, catalogue, params)
     pools = chosen_pools(history, params)
     objectives, unjudged = kept(history, catalogue.slos, pools)
@@ -75,7 +75,7 @@ def _verdict(objectives: list[Kept]) -> Verdict:
 
 
 def exit_code(report: SloReport) -> int:
-    """0: all that could be judged are met; 1: one is not; 3: that cannot be told."""
+    """0: all evaluated objectives are met; 1: one is missed; 3: not enough data."""
     return {"met": ExitCode.OK, "missed": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}[report.verdict]
 
 

@@ -1,7 +1,7 @@
-"""Objectives from history: the tightest bucket bound that a pool kept in nearly all of its calm hours.
+"""Suggest objectives: the tightest bucket bound that a pool met in nearly all healthy hours.
 
-An hour is calm where every engine of the pool answered and next to no request failed: what broke an incident is no
-promise. A bound is met in an hour where the wanted share of its requests lies at or below it; only bounds are tried,
+An hour is healthy if every engine of the pool was up and almost no request failed: an incident sets no objective. A
+bound is met in an hour if the target share of its requests is at or below it; only bounds are tried,
 since between two of them nothing is proven.
 """
 
@@ -31,7 +31,7 @@ ANSWERED = 0.95
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """An objective that a part of the fleet kept. hours, met: calm hours with enough requests, and those in which the
+    """An objective that a part of the fleet met. hours, met: healthy hours with enough requests, and those in which the
     target was met; attained: share of good requests in all of them; tighter: the next tighter bound, the hours that met
     it and its share of good requests (None: there is none); left_out: hours by reason."""
 
@@ -62,7 +62,7 @@ class NoSuggestion(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Strictness:
-    """percentile: of the requests, that is to be within; share: of the calm hours, in which it is to be."""
+    """percentile: of the requests, that is to be within; share: of the healthy hours, in which it is met."""
 
     percentile: float = 99.0
     share: float = 0.95
@@ -136,7 +136,7 @@ def _of_part(
     if used.sum() < LEAST_HOURS:
         why = ", ".join(f"{n} with {reason}" for reason, n in left_out.items() if n)
         return refused(
-            f"{int(used.sum())} calm hours with traffic, {LEAST_HOURS} are needed{f' ({why})' if why else ''}"
+            f"{int(used.sum())} healthy hours with traffic, {LEAST_HOURS} are needed{f' ({why})' if why else ''}"
         )
     shares = counts[:-1, used] / counts[-1, used]
     met = (shares >= strictness.percentile / 100 - 1e-12).sum(axis=1)
@@ -144,7 +144,7 @@ def _of_part(
     if not len(kept):
         return refused(
             f"{strictness.percentile:g} % of the requests are within the widest bound, {bounds[-2]:g} {signal.unit}, "
-            f"in {int(met[-1])} of {int(used.sum())} calm hours only"
+            f"in {int(met[-1])} of {int(used.sum())} healthy hours only"
         )
     place = int(kept[0])
     attained = counts[:, used].sum(axis=1) / counts[-1, used].sum()

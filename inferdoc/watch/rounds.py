@@ -27,8 +27,8 @@ class Glance:
 
 @dataclass(frozen=True)
 class Watch:
-    """What is watched. run: looks once; seconds: between the end of a look and the next; fault: what a look that
-    failed says, and its exit code; now: the time."""
+    """A repeated diagnosis. run: runs it once; seconds: pause between runs; fault: text and exit code of an error; now:
+    the time."""
 
     run: Callable[[], Glance]
     seconds: float
@@ -41,12 +41,12 @@ MOST_PODS = 4
 
 
 def news(before: Diagnosis | None, after: Diagnosis) -> list[str]:
-    """One line for each change, printable; before: the look before, None for the first, of which all is new."""
+    """One printable line per change. before: the last diagnosis, None at first."""
     return [one_line(line) for line in _news(before, after)]
 
 
 def clock(moment: datetime) -> str:
-    """The time of day of a look: 20:57:30Z."""
+    """Time of day in UTC: 20:57:30Z."""
     return rfc3339(moment, "seconds")[11:]
 
 
@@ -74,7 +74,7 @@ def _going_on(answer: Diagnosis | None) -> dict[str, Finding]:
 
 
 def _moves(before: Finding, after: Finding) -> Iterator[str]:
-    """What is said otherwise than before."""
+    """Differences of a finding to the last run."""
     for name in ("severity", "certainty"):
         was, is_now = getattr(before, name), getattr(after, name)
         if was != is_now:
@@ -124,7 +124,7 @@ class WatchState:
     fault: str | None = None
 
     def again(self) -> list[str]:
-        """Look once more; what changed. Raises what no later look can cure: a request that makes no sense."""
+        """Run once more; the changes. Raises usage errors, which no later run can fix."""
         try:
             run = self.watch.run()
         except BrokenPipeError:
@@ -149,8 +149,8 @@ class WatchState:
 def print_changes(
     watch: Watch, write: Callable[[str], None], fail: Callable[[str], None], *, whole: bool = False
 ) -> NoReturn:
-    """Look until interrupted, and say what changed, a block each; nothing where nothing did. write: writes text; fail:
-    says why a look failed. whole: the whole report in place of the changes."""
+    """Run until interrupted and print the changes, one block per run; nothing if nothing changed. write: prints text;
+    fail: prints an error. whole: print the whole report instead of the changes."""
     rounds = WatchState(watch)
     while True:
         is_first, failed_before = rounds.last is None, rounds.fault
@@ -167,20 +167,20 @@ def print_changes(
 
 
 def show_in_place(watch: Watch, terminal: TextIO, place: str) -> WatchState:
-    """Look until somebody leaves, with the latest report on the terminal; what came of it. place: what is looked at.
-    Raises KeyboardInterrupt where it was interrupted, with the rounds as its argument."""
+    """Run until the user quits, with the latest report on the terminal; the final state. place: name of the source.
+    Raises KeyboardInterrupt with the state as its argument."""
     rounds, screen = WatchState(watch), Screen(terminal)
 
     def paint(doing: str) -> None:
-        screen.show(_lines(rounds, f"{one_line(place)}  {doing}  q leaves", screen.rows))
+        screen.show(_lines(rounds, f"{one_line(place)}  {doing}  q quits", screen.rows))
 
     try:
         with screen.entered(), leaving(screen.fit) as pause:
             while True:
-                paint("looking ...")
+                paint("diagnosing ...")
                 rounds.again()
                 at = watch.now()
-                paint(f"looked at {clock(at)}, next at {clock(at + timedelta(seconds=watch.seconds))}")
+                paint(f"diagnosed at {clock(at)}, next at {clock(at + timedelta(seconds=watch.seconds))}")
                 pause(watch.seconds)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(rounds) from None
@@ -191,17 +191,17 @@ def _lines(rounds: WatchState, head: str, rows: int) -> list[str]:
     """The lines of a terminal of so many rows: what is being done, the latest changes, what fits of the report."""
     room = max(0, min(MOST_NEWS, rows - LEAST_REPORT))
     latest = rounds.changes[-room:][::-1] if room else []
-    failed = [] if rounds.fault is None else [f"could not look: {one_line(' '.join(rounds.fault.split()))}"]
+    failed = [] if rounds.fault is None else [f"diagnosis failed: {one_line(' '.join(rounds.fault.split()))}"]
     above = [head, *failed, *latest, ""]
     report = left_on_screen(rounds).splitlines()
     fits = rows - len(above)
     if len(report) > fits:
-        report = [*report[: fits - 1], f"... {len(report) - fits + 1} more lines; q leaves the whole report"]
+        report = [*report[: fits - 1], f"... {len(report) - fits + 1} more lines; q prints the whole report"]
     return [*above, *report]
 
 
 def left_on_screen(rounds: WatchState) -> str:
-    """The report of the last look, with its warnings."""
+    """The last report with its warnings."""
     if rounds.last is None:
         return ""
     warnings = [f"warning: {one_line(warning)}" for warning in rounds.last.answer.source.warnings]

@@ -112,7 +112,7 @@ def test_a_cluster_that_refuses_is_one_warning(cluster, stores, monkeypatch):
     monkeypatch.setenv("REFUSE", "1")
     done = diagnosed(stores, "--kubernetes")
     assert done.code == ExitCode.FINDINGS
-    assert done.err.count("\n") == 1 and "the cluster was not looked at" in done.err and "(Forbidden)" in done.err
+    assert done.err.count("\n") == 1 and "Kubernetes was not queried" in done.err and "(Forbidden)" in done.err
     assert len((cluster / "log").read_text().splitlines()) == 1
 
 
@@ -121,14 +121,14 @@ def test_no_kubectl_is_one_warning(stores, monkeypatch, tmp_path):
     done = diagnosed(stores, "--kubernetes")
     assert done.code == ExitCode.FINDINGS
     assert done.err == (
-        "warning: the cluster was not looked at: kubectl is not installed; run where it is, or leave --kubernetes out\n"
+        "warning: Kubernetes was not queried: kubectl is not installed; run where it is, or leave --kubernetes out\n"
     )
 
 
 def test_an_answer_that_is_no_json_is_one_warning(cluster, stores):
     (cluster / "pod.json").write_text("<html>")
     done = diagnosed(stores, "--kubernetes")
-    assert "the cluster was not looked at: kubectl did not answer with JSON" in done.err
+    assert "Kubernetes was not queried: kubectl did not answer with JSON" in done.err
 
 
 # ---- single facts ---------------------------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def test_every_command_of_a_runbook_answers(given, fleet, servers):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("```sh\ninferdoc diagnose --store fleet.db --sinse 1h\n```", "--sinse"),
         ("```\n$ x\ninferdoc store info --store fleet.db && inferdoc doctr\n```", "doctr"),

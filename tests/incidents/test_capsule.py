@@ -47,7 +47,7 @@ def test_on_another_machine(kept, tmp_path):
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert "tells the same" in done.stdout and "engine-hung" in kept["engine-hung"].name
+    assert "same diagnosis" in done.stdout and "engine-hung" in kept["engine-hung"].name
 
 
 def test_the_same_samples_make_the_same_file(store_of, kept, tmp_path):
@@ -77,7 +77,7 @@ def test_a_finding_that_is_not_told_again_is_a_difference(kept, tmp_path):
         new.writestr("capsule.json", msgspec.json.encode(document))
         new.writestr("samples-0.om", old.read("samples-0.om"))
     result = call("capsule", "replay", str(changed))
-    assert result.code == 1 and "tells something else" in result.out and "engine-hung" in result.out
+    assert result.code == 1 and "different diagnosis" in result.out and "engine-hung" in result.out
     assert call("diff", str(changed), str(kept["engine-hung"])).code == 1
     assert call("diff", str(kept["engine-hung"]), str(kept["engine-hung"])).out.strip() == "No difference."
 

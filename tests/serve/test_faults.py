@@ -80,7 +80,7 @@ class FailingConnection:
 
 
 @dataclass
-class FailingLooker(Runner):
+class FailingRunner(Runner):
     """Answers with a document, unless it fails."""
 
     answer: Diagnosis | None = None
@@ -104,16 +104,16 @@ def faulty(folder: Path, faults: Faults, answer: Diagnosis, monkeypatch: Any) ->
     """A dispatcher over a record of its own, and what its outputs have got: (output, incident, title)."""
     record, got, started = Record(folder / "incidents.db", writing=True), Counter(), time.time()
 
-    def tell(note: Note, section: OutputSection, *_: object) -> None:
+    def deliver(note: Note, section: OutputSection, *_: object) -> None:
         faults.call("post", (PostError("503"), OSError(104, "reset"), RuntimeError("odd"), PostError("401")))
         got[section.label, note.incident, note.title] += 1
 
     def log(line: str) -> None:
         faults.call("log", (BrokenPipeError(32, "nobody reads"),))
 
-    monkeypatch.setattr(dispatch, "tell", tell)
+    monkeypatch.setattr(dispatch, "deliver", deliver)
     record._database.connection = FailingConnection(record._database.connection, faults)
-    runner = FailingLooker({}, {}, answer=answer, faults=faults)
+    runner = FailingRunner({}, {}, answer=answer, faults=faults)
     clock = lambda: started + SPEED * (time.time() - started)  # noqa: E731
     try:
         yield Dispatcher(record, runner, OUTPUTS, log, clock=clock), got
@@ -241,7 +241,7 @@ def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, s
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
     with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
-        service.until(lambda: any("it answers 503" in line for line in service.logged))
+        service.until(lambda: any("HTTP 503" in line for line in service.logged))
         assert 'inferdoc_posts_waiting{output="slack"} 1.0' in service.get("/metrics").text
         assert "1 waiting" in service.get("/health").text and service.get("/readyz").status_code == 200
         assert any("tried again for 48 h" in line for line in service.logged)

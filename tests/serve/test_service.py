@@ -67,7 +67,7 @@ def test_could_not_look_is_told_too(tmp_path, hook):
     with running(tmp_path, GivenRunner({}, {}, answer="the server does not answer"), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
-        assert "Could not look, because the server does not answer" in hook.bodies[0]["text"]
+        assert "Diagnosis failed: the server does not answer" in hook.bodies[0]["text"]
 
 
 def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, hook):

@@ -132,7 +132,7 @@ def test_the_text_fits_the_terminal(made, monkeypatch, columns):
 def test_what_is_not_there_is_one_line(made, tmp_path):
     refused(call("slo", "show", "--store", tmp_path / "none.db"), 4, "none.db")
     line = ("slo", "show", "--store", made / "made.db", "--until", "latest")
-    refused(call(*line, "--model", "nope"), 2, "no pool is the one asked for", "llama")
+    refused(call(*line, "--model", "nope"), 2, "no pool matches", "llama")
     refused(call(*line, "--since", "soon"), 2, "--since", "soon")
 
 

@@ -60,7 +60,7 @@ def test_what_data_cannot_tell_is_refused_with_the_reason(made):
     assert "no bound in common" in found["cut", "ttft"]["because"]
     assert found["cut", "tpot_request"]["target"] == 0.2
     assert "within the widest bound, 5 s, in 0 of" in found["slow", "ttft"]["because"]
-    assert f"0 calm hours with traffic, 24 are needed ({HOURS} with fewer" in found["idle", "ttft"]["because"]
+    assert f"0 healthy hours with traffic, 24 are needed ({HOURS} with fewer" in found["idle", "ttft"]["because"]
     code, short = suggested(made, "--since", "10h")
     assert code == 3 and all("24 are needed" in one["because"] for one in short.values() if one["model"] != "cut")
 

@@ -92,7 +92,7 @@ def test_a_low_terminal_keeps_the_report():
         seen.again()
     for rows in (6, 10, 24):
         lines = rounds._lines(seen, "head", rows)
-        assert len(lines) == rows and lines[0] == "head" and lines[-1].endswith("q leaves the whole report")
+        assert len(lines) == rows and lines[0] == "head" and lines[-1].endswith("q prints the whole report")
     assert "11:20:00Z  new      8:" in rounds._lines(seen, "head", 24)[1] + rounds._lines(seen, "head", 24)[2]
 
 
@@ -124,7 +124,7 @@ def test_q_leaves_what_was_shown_last(store_of):
         program = subprocess.Popen(
             words, stdin=there.inside, stdout=there.inside, stderr=there.inside, env=environment(), close_fds=True
         )
-        shown = there.until("looked at ")
+        shown = there.until("diagnosed at ")
         assert shown.startswith("\x1b[?1049h") or "\x1b[?1049h" in shown
         assert "kv-preemption-thrash" in shown
         there.press("x")
@@ -148,7 +148,7 @@ def test_an_interrupt_leaves_it_too(store_of):
             env=environment(),
             start_new_session=True,
         )
-        there.until("looked at ")
+        there.until("diagnosed at ")
         program.send_signal(2)
         there.until("\x1b[?1049l")
         there.until("HEALTHY")

@@ -1,4 +1,4 @@
-"""Sends a note to one output, whatever its kind."""
+"""Deliver a note to an output of any kind."""
 
 from __future__ import annotations
 
