@@ -39,7 +39,7 @@ def problems(catalogue: Catalogue) -> Iterator[str]:
     """One line per thing that is wrong with the standing states of a catalogue."""
     standing = catalogue.standing
     limits = catalogue.tiers.thresholds
-    causes = {*catalogue.recipes, *catalogue.disabled}  # a cause that is not looked for has its page all the same
+    causes = {*catalogue.recipes, *catalogue.disabled}  # a disabled cause has its runbook too
     yield from standing.problems(catalogue.signals, limits, causes, catalogue.flags.flags)
     yield from unknown_names(catalogue)
 
@@ -85,7 +85,7 @@ ALWAYS_READ = (
 
 @dataclass
 class AuditOptions:
-    """What the user chose. match: label matchers for every selector; wanted: what the report is about; declared: what
+    """What the user chose. match: label matchers for every selector; wanted: the pods to report on; declared: what
     manifests say of the workloads."""
 
     match: tuple[Matcher, ...] = ()
@@ -155,8 +155,8 @@ def watch(
     refuse_unknown(catalogue)
     since, from_, until = window
     plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
-    wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
+    names = needed_signals(catalogue)
+    frame, scrapes = read_window(source, names, catalogue, since, from_, until, options.match, plateaus)
     infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
     fleet = resolve(frame, catalogue.tiers, assignments_of(options.config.pods))
     add_cohorts(frame, catalogue.signals, fleet)

@@ -1,4 +1,4 @@
-"""Persistent states beside a diagnosis: what was wrong before the window began, and did not change in it."""
+"""Add persistent issues to a diagnosis: wrong before the window, and unchanged in it."""
 
 from __future__ import annotations
 

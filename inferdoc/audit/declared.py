@@ -1,4 +1,4 @@
-"""What is declared of a workload, held against what its pods need."""
+"""Compare the declared resources of a workload with what its pods need."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def add_declared(watched: Watched, declared: Iterable[Declared], flags: Iterable
 
 
 def chunk_remainder(watched: Watched, unit: Unit) -> Amount:
-    """Tokens by which --max-num-batched-tokens exceeds a multiple of 128; None where no manifest tells."""
+    """Tokens by which --max-num-batched-tokens exceeds a multiple of 128; None without a manifest."""
     budget = _number(watched, unit, "--max-num-batched-tokens")
     return None if budget is None else budget % CHUNK_TOKENS
 

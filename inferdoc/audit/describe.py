@@ -191,7 +191,7 @@ def _doubt_words(watched: Watched, state: State, reason: Reason, doubt: Doubt, m
     if reason == "window":
         shown = "; ".join(reading.text for reading in doubt.readings[:2])
         seen = f"which shows {lasting(watched.seconds)} of the {state.horizon} needed"
-        return f"it looks so in this window, {seen}: {shown}"
+        return f"seen in this window, {seen}: {shown}"
     if reason == "missing":
         return f"not visible: {', '.join(missing)}"
     return "too little traffic, or too short a window, to say how it works"
@@ -239,13 +239,13 @@ def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int,
 
 
 def cost_words(state: StandingState) -> str:
-    """What a state costs, short: "up to 2.4 GPUs, 20 % of those looked at, 7.20 USD an hour"."""
+    """What a state costs, short: "up to 2.4 GPUs, 20 % of the audited capacity, 7.20 USD an hour"."""
     cost = state.wasted
     if cost is None:
         return "no figure"
     number = f"{cost.gpus:.2g}"
     word = ("replica" if cost.assumed else "GPU") + ("" if number == "1" else "s")
-    parts = [f"{cost.bound or 'about'} {number} {word}", f"{percent(cost.share)} of the capacity looked at"]
+    parts = [f"{cost.bound or 'about'} {number} {word}", f"{percent(cost.share)} of the audited capacity"]
     if cost.money is not None:
         parts.append(f"{cost.money:,.2f} {cost.currency} an hour")
     return ", ".join(parts)

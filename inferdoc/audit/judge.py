@@ -15,7 +15,7 @@ from inferdoc.judging.view import Unit
 
 @dataclass(frozen=True)
 class Standstill:
-    """A state that stands on a pool. units: that show it, or all of the pool; readings: of the unit that shows it most
+    """An issue of a pool. units: that show it, or all of the pool; readings: of the unit that shows it most
     clearly."""
 
     state: State
@@ -27,7 +27,7 @@ class Standstill:
 @dataclass(frozen=True)
 class Doubt:
     """A state that could not be judged on a pool, with the readings that are in doubt. short: all that can be seen says
-    yes, but the window is shorter than the state asks for."""
+    yes, but the window is shorter than the issue requires."""
 
     state: State
     pool: Pool
@@ -76,7 +76,7 @@ def judge(watched: Watched, standing: Standing) -> Verdicts:
 
 
 def about(focus: Focus, found: Verdicts) -> Verdicts:
-    """The verdicts on the pods in focus: of a state that stands on others too, all of its place is kept."""
+    """The verdicts on the pods in focus: an issue that other pods share keeps its whole scope."""
     if focus.members is None:
         return found
     return Verdicts(
@@ -125,7 +125,7 @@ def _judge_pool(
 
 
 def _answer(state: State, readings: Mapping[str, ObservedUnit]) -> Answer:
-    """All of `needs`, one of `any_of`, none of `unless`; what cannot be told decides only where nothing else does."""
+    """All of `needs`, one of `any_of`, none of `unless`; undetermined conditions decide only if no other does."""
     needs = [readings[name] for name in state.needs]
     alternatives = [readings[name] for name in state.any_of]
     against = [readings[name] for name in state.unless]
@@ -152,7 +152,7 @@ def _clarity(answer: Answer) -> tuple[float, float]:
 
 
 def _long_enough(watched: Watched, state: State, readings: Mapping[str, ObservedUnit]) -> bool:
-    """Whether the window is as long as the state asks for, but for one step at either end."""
+    """Whether the window is as long as the issue requires, except for one step at either end."""
     if watched.seconds + 2 * watched.view.step_seconds >= state.horizon_seconds:
         return True
     return bool(state.sooner) and all(name in readings for name in state.sooner)

@@ -37,7 +37,7 @@ def stalls(watched: Watched, unit: Unit) -> Amount:
 
 
 def queue_over_promise(watched: Watched, unit: Unit) -> Amount:
-    """p99 of the queue time over what is promised of the time to first token; 0 where nothing is."""
+    """p99 queue time over the TTFT objective; 0 without an objective."""
     queue = watched.values(unit, "queue_time_p99")
     targets = [target for name, target in _find_targets(watched, unit).items() if name.startswith("ttft_")]
     if not targets:
@@ -46,7 +46,7 @@ def queue_over_promise(watched: Watched, unit: Unit) -> Amount:
 
 
 def tokens_over_promise(watched: Watched, unit: Unit) -> Amount:
-    """The worst of what is promised of the time per token, over its target; 1 where nothing is: no reserve is known."""
+    """The worst time per token over its objective; 1 without an objective."""
     targets = {name: target for name, target in _find_targets(watched, unit).items() if name.startswith(PER_TOKEN)}
     rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
@@ -88,12 +88,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     ),
     "stalls": Quantity("Inter-token latency, p99 over median,", "times", ("itl_p99", "itl_p50"), stalls),
     "queue_over_promise": Quantity(
-        "Queue time (p99), over the time to first token that is promised,",
+        "Queue time (p99), over the TTFT objective,",
         "times",
         (),
         queue_over_promise,
         optional=("queue_time_p99",),
     ),
-    "tokens_over_promise": Quantity("Time per token, over what is promised,", "times", (), tokens_over_promise),
+    "tokens_over_promise": Quantity("Time per token, over its objective,", "times", (), tokens_over_promise),
     "refused": Quantity("Requests refused", "1/s", (), refused, optional=REFUSALS),
 }

@@ -135,7 +135,7 @@ class AuditTiming(msgspec.Struct):
 
 
 class Audit(msgspec.Struct, rename={"schema_": "schema"}):
-    """The whole document. states: dearest first; accepted: those that the configuration calls meant; not_applicable:
+    """The whole document. states: highest cost first; accepted: those that the configuration accepts; not_applicable:
     states of features that are not in use."""
 
     schema_: str

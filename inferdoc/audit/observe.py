@@ -29,8 +29,8 @@ QUANTILE_WORDS = {
 
 @dataclass(frozen=True)
 class ObservedUnit:
-    """holds: None where it cannot be told; value, limit in `unit`; held: share of the window; missing: signals;
-    quiet: too little traffic to tell; text: in words."""
+    """holds: None if undetermined; value, limit in `unit`; held: share of the window; missing: signals;
+    quiet: too little traffic; text: in words."""
 
     name: str
     holds: bool | None

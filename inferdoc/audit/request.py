@@ -1,4 +1,4 @@
-"""From what a user asked for to an audit and an exit code."""
+"""Run an audit from command options and choose its exit code."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DEFAULT_SINCE = "24h"
 
 
 def audited(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Audit:
-    """Audit as asked. params: the values of the command's options by name."""
+    """Run an audit. params: option values by name."""
     chosen = AuditOptions(
         match=tuple(matcher(text) for text in params.get("labels") or ()),
         wanted=FleetFilter(*(params.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
@@ -35,7 +35,7 @@ def audited(source: Source, config: Config, catalogue: Catalogue, params: dict[s
 def audited_beside(
     answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]
 ) -> Audit | None:
-    """The audit of the window that a diagnosis looked at; None where there was nothing to judge, or where the source
+    """The audit of the window of a diagnosis; None without data, or where the source
     cannot be read a second time, which is a warning and takes nothing from the diagnosis."""
     if answer.verdict == "unknown":
         return None
@@ -43,12 +43,12 @@ def audited_beside(
     try:
         return audited(source, config, catalogue, params | window)
     except InferdocError as error:
-        answer.source.warnings.append(f"standing states were not looked at: {error}")
+        answer.source.warnings.append(f"persistent issues were not evaluated: {error}")
         return None
 
 
 def exit_code(answer: Audit, fail_on: str) -> int:
-    """0 nothing stands, 1 a state at or above the severity does, 3 not enough data."""
+    """0 no issue, 1 an issue at or above the severity, 3 not enough data."""
     if answer.verdict == "unknown":
         return ExitCode.UNKNOWN
     limit = SEVERITIES.index(fail_on)

@@ -1,4 +1,4 @@
-"""Prefill and decode pools of one model, held against each other."""
+"""Compare the prefill and decode pools of one model."""
 
 from __future__ import annotations
 

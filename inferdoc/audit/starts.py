@@ -18,7 +18,7 @@ ANSWERS = "running"
 
 
 def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
-    """(start, first page) of every process that began in the window, Unix seconds."""
+    """(start, first page) of every process that started in the window, Unix seconds."""
     starts, answers = watched.values(unit, STARTED), watched.values(unit, ANSWERS)
     if starts is None or answers is None:
         return []
@@ -32,7 +32,7 @@ def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
 
 def cold_start(watched: Watched, unit: Unit) -> Amount:
     """From the start of a process to its first page, seconds, less the half step by which a page is late on average;
-    0 where none began."""
+    0 without a start."""
     half = watched.view.step_seconds / 2
     seconds = [page - start - half for start, page in starts_of(watched, unit)]
     return float(np.median(seconds)) if seconds else 0.0

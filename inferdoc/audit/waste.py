@@ -18,9 +18,9 @@ from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.judging.view import Unit
 
 STEPS = ("running", "generation_tokens_rate", "prefill_tokens_rate", "request_rate")
-"""What tells how long a step is, and how often one has a prompt in it."""
+"""Signals of the step time and the share of steps with a prompt."""
 LENGTHS = ("prompt_tokens_rate", "generation_tokens_rate", "request_rate")
-"""What tells how long prompts and answers are."""
+"""Signals of prompt and output length."""
 REUSE_AT_MOST = "prefix_hit_rag"
 """Hits that sticky routing is granted at most."""
 
@@ -44,7 +44,7 @@ def busy_share(watched: Watched, unit: Unit) -> float:
 
 
 def pace_of(watched: Watched, unit: Unit) -> float | None:
-    """Seconds per computed prompt token where nothing else held the prompt up: the lowest twentieth of the window."""
+    """Seconds per computed prompt token without other delays: the lowest twentieth of the window."""
     values = watched.values(unit, "prefill_seconds_per_token")
     seen = np.empty(0) if values is None else values[np.isfinite(values) & (values > 0)]
     return float(np.quantile(seen, 0.05)) if len(seen) else None
@@ -52,7 +52,7 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
 
 def pace_beside_decoding(watched: Watched, unit: Unit, length: float | None = None) -> float | None:
     """Seconds by which a computed prompt token makes the steps longer that go on without it: what would be saved.
-    length: tokens of a prompt that come in one step, those of the mean prompt where nothing is said.
+    length: tokens of a prompt that come in one step, those of the mean prompt if unknown.
 
     A step with a prompt takes P, one without D, and of N steps a second L have a prompt: D = t (1 - L (P - D)) with the
     mean time t of a step. So P - D = (P - t) / (1 - L t), where answers are written all the time; where nothing runs

@@ -1,4 +1,4 @@
-"""What an audit looks at: the series of a window cut into parts, which of it was busy, and the settings in force."""
+"""Input of an audit: series of a window in parts, busy steps, and current settings."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ENDS = ("request_rate", "first_token_rate")
 @dataclass
 class Watched:
     """view: the series; settings: per unit, label -> (value, share of the window in which it stood); pods: what the
-    configuration says of them; slos: what is promised."""
+    configuration says of them; slos: the objectives."""
 
     view: View
     signals: Mapping[str, Signal]

@@ -82,7 +82,7 @@ def _recording(name: str, output: str, verbose: int) -> int:
         words = "a control: nothing was done to it"
     else:
         words = f"recorded under {cause}; the first finding is {first or 'none'}"
-    lines = [f"what was done  {words}", "", "look at next"]
+    lines = [f"what was done  {words}", "", "next steps"]
     lines += [f"  inferdoc runbook {cause}", f"  inferdoc recipes show {cause}"] if cause else []
     _show(answer, output, verbose, [*lines, "  inferdoc demo --list"])
     return 0 if right else 1

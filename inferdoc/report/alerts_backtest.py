@@ -37,7 +37,7 @@ def _recording(each: RecordingOutcome, verbose: bool) -> Iterator[str]:
     for a in each.alerts:
         if verbose or a.verdict in ("wrong", "noise"):
             when = _seconds(a.delay if a.delay is not None else a.first - each.begin)
-            silenced = "" if a.sent else ", held back"
+            silenced = "" if a.sent else ", inhibited"
             yield f"    {when:>7} {a.alert:<40} {a.severity}, {a.verdict}{silenced}, {a.label_sets} series"
 
 

@@ -41,11 +41,11 @@ def audit_section(answer: Audit) -> str:
     )
     words = f"<p>{escape(answer.summary)}</p>" if not answer.states else ""
     intro = (
-        "<p class='soft'>Absolute limits, held over most of this window; <code>inferdoc audit --since 24h</code> "
-        "looks at a whole day.</p>"
+        "<p class='soft'>Absolute limits that are exceeded in most of this window. "
+        "<code>inferdoc audit --since 24h</code> covers a whole day.</p>"
     )
     return (
-        '<section aria-labelledby="standing"><h2 id="standing">Standing states: wrong without having changed</h2>'
+        '<section aria-labelledby="standing"><h2 id="standing">Persistent issues</h2>'
         f"{intro}{words}{_ranking(answer, linked=False)}{opened}</section>"
     )
 
@@ -67,10 +67,10 @@ def parts(answer: Audit) -> str:
     if answer.cannot_tell:
         rows = "".join(map(_doubt, answer.cannot_tell))
         heads = ("state", "pools", "why", "what to do")
-        sections.append(_section("doubts", "What cannot be told", table(heads, rows)))
+        sections.append(_section("doubts", "Undetermined", table(heads, rows)))
     pools = "".join(map(_pool, answer.pools))
     columns = ("pool", "pods", "GPUs", "requests", "busy", "use at the peak")
-    sections.append(_section("looked", "What was looked at", table(columns, pools)))
+    sections.append(_section("looked", "Coverage", table(columns, pools)))
     return "\n".join(part for part in sections if part)
 
 
@@ -88,7 +88,7 @@ def _ranking(answer: Audit, *, linked: bool) -> str:
         badge = f'<span class="badge {state.severity}">{state.severity}</span>'
         pods = f"{len(state.place.pods)} of {state.place.of_pods}"
         rows.append(f"<tr><td>{name}</td><td>{badge}</td><td>{pods}</td><td>{escape(cost_words(state))}</td></tr>")
-    return table(("state, dearest first", "severity", "pods", "costs"), "".join(rows))
+    return table(("issue, highest cost first", "severity", "pods", "costs"), "".join(rows))
 
 
 def _body(state: StandingState) -> str:

@@ -31,7 +31,7 @@ def audit_markdown(answer: Audit) -> str:
         lines += [f"- {code(state.id)} on {_pods(state)}: {words(state.accepted or '')}" for state in answer.accepted]
         lines.append("")
     if answer.cannot_tell:
-        lines += ["## Cannot tell", ""]
+        lines += ["## Undetermined", ""]
         for doubt in answer.cannot_tell:
             pools = words("; ".join(doubt.pools))
             lines.append(f"- {code(doubt.id)} on {pools}: {words(doubt.what)}. {words(doubt.enable)}")

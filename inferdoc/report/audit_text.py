@@ -16,11 +16,11 @@ from inferdoc.words import figure, some
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
-HEADS = {"nothing": "NOTHING STANDS", "standing": "STANDING STATES", "unknown": "UNKNOWN"}
+HEADS = {"nothing": "NO PERSISTENT ISSUES", "standing": "PERSISTENT ISSUES", "unknown": "UNKNOWN"}
 
 
 def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked."""
+    """Lines for the width of the terminal; colour only if set."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
@@ -41,13 +41,13 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
     lines += _undetermined(answer.cannot_tell, verbose)
     if answer.not_applicable and verbose:
         lines += ["", *wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
-    lines += ["", "looked at"]
+    lines += ["", "coverage"]
     for pool in answer.pools:
         lines += wrap(_pool(pool), "  ")
     if not answer.pools:
         lines.append("  no engine in the source")
     if verbose:
-        took = f"read {answer.timing.read_seconds:.2f} s, judged {answer.timing.judge_seconds:.2f} s"
+        took = f"read {answer.timing.read_seconds:.2f} s, evaluated {answer.timing.judge_seconds:.2f} s"
         lines.append(f"{took}, {answer.timing.queries} queries, {answer.timing.samples:,} samples")
     return "\n".join(fitted(lines))
 
@@ -85,10 +85,10 @@ def _undetermined(doubts: list[UndeterminedState], verbose: bool) -> Iterator[st
     yield ""
     short = [doubt for doubt in doubts if doubt.reason == "window"]
     for doubt in short if verbose else ():
-        yield from wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
+        yield from wrap(f"undetermined: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
     if short and not verbose:
         early = ", ".join(doubt.id for doubt in short)
-        yield from wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
+        yield from wrap(f"undetermined: {early} (seen here, but the window is too short; -v)", "")
     for way in dict.fromkeys(doubt.enable for doubt in short):
         yield f"  {way}"
     rest = [doubt for doubt in doubts if doubt.reason != "window"]
@@ -96,9 +96,9 @@ def _undetermined(doubts: list[UndeterminedState], verbose: bool) -> Iterator[st
         return
     if not verbose:
         names = dict.fromkeys(doubt.id for doubt in rest)
-        yield from wrap(f"cannot tell: {', '.join(names)} (-v says what is missing)", "")
+        yield from wrap(f"undetermined: {', '.join(names)} (-v lists what is missing)", "")
         return
-    yield "cannot tell"
+    yield "undetermined"
     for doubt in rest:
         yield from wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
 

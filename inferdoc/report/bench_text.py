@@ -26,7 +26,7 @@ DRIVE_UNITS = {"rate": "1/s", "concurrency": "at a time"}
 
 
 def bench_text(answer: BenchAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number, files."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number, files."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
@@ -72,7 +72,7 @@ def _production(found: ProductionBeside, bold: Callable[[str], str], verbose: bo
 
 
 def _known(value: float | None, unit: str) -> str:
-    return "not told" if value is None else figure(value, unit)
+    return "unknown" if value is None else figure(value, unit)
 
 
 def _cells(row: LevelRow) -> Sequence[str]:

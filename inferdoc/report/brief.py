@@ -93,7 +93,7 @@ def _facts(finding: Finding, room: int) -> Iterator[tuple[str, str]]:
 
 
 def _moved(item: EvidenceItem) -> float:
-    """By which factor a quantity left its baseline or is beyond its limit; what stands still or is gone comes first."""
+    """By which factor a quantity left its baseline or is beyond its limit; stopped or missing signals come first."""
     reference = item.threshold if item.baseline is None else item.baseline
     if not reference or not item.observed:
         return math.inf

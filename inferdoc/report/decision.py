@@ -45,7 +45,7 @@ def decision_html(answer: DecisionAnswer) -> str:
         _section("front", "Cost against latency", _figure(answer)),
         _section("rows", "Ways to serve the load", table(HEADER, rows)),
         _section("rejected", "Rejected", table(("what", "reason"), rejected, cards=True)) if rejected else "",
-        listed("mind", "Mind", answer.notes),
+        listed("notes", "Notes", answer.notes),
         listed("assumed", "Assumed", answer.assumed),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
     ]
@@ -120,7 +120,7 @@ def pareto_svg(answer: DecisionAnswer) -> str:
 
 
 SHOWN = 12
-"""Rows, and lines of rejected ones, unless all are asked for."""
+"""Rows, and lines of rejected ones, unless all are requested."""
 HEADER = (
     "tier", "weights/KV", "layout", "GPUs", "month", "1M out", "TTFT", "ITL", "room", "bound"
 )  # fmt: skip
@@ -184,7 +184,7 @@ def decision_text(answer: DecisionAnswer, *, verbose: bool = False, colour: bool
         first = found if verbose else found[:SHOWN]
         lines += [line for what, why in first for line in wrap(f"{what}: {why}", "  - ")]
         lines += wrap(f"and {len(found) - len(first)} more: -v", "  ") if len(found) > len(first) else []
-    for title, sentences in (("mind", answer.notes), ("assumed", answer.assumed if verbose else [])):
+    for title, sentences in (("notes", answer.notes), ("assumed", answer.assumed if verbose else [])):
         if sentences:
             lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - "))]
     return "\n".join(fitted(lines))

@@ -80,12 +80,12 @@ COLUMN = 70
 
 
 def what_was_done(demo: DemoResult) -> list[str]:
-    """The fault, when and where it struck, and whether the diagnosis names it."""
+    """The fault, time and place of its injection, and whether the diagnosis finds it."""
     scenario, expect = demo.scenario, demo.scenario.expect
     lines = [f"what was done  {scenario.title}: {fleet(scenario)}"]
     if expect.onset is not None:
         where = f" on {', '.join(expect.pods)}" if expect.pods else ""
-        lines.append(f"               it struck at {clock(stamp(scenario.start + expect.onset))}{where}")
+        lines.append(f"               fault injected at {clock(stamp(scenario.start + expect.onset))}{where}")
     return [*lines, f"verdict        {verdict(demo)}"]
 
 
@@ -111,7 +111,7 @@ def _off(demo: DemoResult) -> str:
     if not named or injected is None:
         return ""
     off = datetime.fromisoformat(named).timestamp() - (demo.scenario.start + injected)
-    return f", its onset {figure(abs(off), 's')} {'after' if off >= 0 else 'before'} the fault struck"
+    return f", its onset {figure(abs(off), 's')} {'after' if off >= 0 else 'before'} the injection"
 
 
 def fleet(scenario: Scenario) -> str:
@@ -150,7 +150,7 @@ def next_commands(demo: DemoResult) -> list[str]:
         ("inferdoc demo --list", "other faults"),
         ("inferdoc diagnose --prometheus http://YOUR-PROMETHEUS:9090 --since 1h", "your own fleet"),
     ]
-    return ["look at next", *(f"  {command:<{COLUMN}}  {words}" for command, words in commands)]
+    return ["next steps", *(f"  {command:<{COLUMN}}  {words}" for command, words in commands)]
 
 
 def _named(scenario: str) -> str:
@@ -163,7 +163,7 @@ FIRST = "demo-two-tiers"
 
 @dataclass(frozen=True)
 class DemoResult:
-    """A simulated fault and what the diagnosis says. fault, title: of the cause that struck."""
+    """A simulated fault and its diagnosis. fault, title: of the injected cause."""
 
     fault: str
     title: str
@@ -177,13 +177,13 @@ class DemoResult:
 
     @property
     def right(self) -> bool:
-        """Whether the cause that struck is the first finding."""
+        """Whether the injected cause is the first finding."""
         return self.first == self.fault
 
     @property
     def beside(self) -> str | None:
-        """Where the cause stands when another one that its label accepts is first: "finding", "change" (a load change
-        stands as the change of the root that it brings about), or None."""
+        """Where the cause is listed if another accepted one is first: "finding", "change" (a load change
+        is listed as the change of its root), or None."""
         if self.right or self.first not in self.scenario.expect.accepts:
             return None
         if any(f.id == self.fault for f in self.answer.findings):
@@ -220,7 +220,7 @@ def find(fault: str, catalogue: Catalogue) -> Scenario:
 
 
 def run_demo(scenario: Scenario, catalogue: Catalogue, progress: Callable[[float], None] | None = None) -> DemoResult:
-    """Simulate a scenario into a store of its own and diagnose it. progress: told the share that is simulated."""
+    """Simulate a scenario into a store of its own and diagnose it. progress: called with the simulated share."""
     from inferdoc.simulate.output import write_store
     from inferdoc.simulate.scrape import simulate
     from inferdoc.source.open import open_source

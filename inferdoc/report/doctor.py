@@ -31,14 +31,14 @@ NAMED = 4
 
 
 def label_lines(found: Findings, replica: tuple[str, ...], scraped: bool) -> Iterator[str]:
-    """One line for each thing that the labels make hard to tell, nothing for ordinary labels. replica: labels of the
+    """One line per problem of the labels, nothing for ordinary labels. replica: labels of the
     server that stored a series; scraped: whether there is any `up`."""
     yield from (_copies(each, replica) for each in found.copies)
     clusters = [crowd for crowd in found.crowds if crowd.is_cluster]
     if clusters:
         names, label = sorted({crowd.name for crowd in clusters}), clusters[0].by
         yield (
-            f"several processes behind each of {len(names)} pod labels ({_some(names)}), which {label} tells apart: "
+            f"several processes behind each of {len(names)} pod labels ({_some(names)}), which {label} distinguishes: "
             f'taken for the cluster; say so with cluster = "{label}" under [labels] in inferdoc.toml'
         )
     crowds: dict[tuple[str, str | None], Crowd] = {}
@@ -49,7 +49,7 @@ def label_lines(found: Findings, replica: tuple[str, ...], scraped: bool) -> Ite
         if crowd.is_cluster:
             continue
         if crowd.by is None:
-            yield f"{head} and nothing that tells them apart: keep the label instance; {POD_FIX}"
+            yield f"{head} and no label that distinguishes them: keep the label instance; {POD_FIX}"
         else:
             yield f"{head}: kept apart by {crowd.by}; {POD_FIX}"
     if found.mixed:
@@ -64,10 +64,10 @@ def label_lines(found: Findings, replica: tuple[str, ...], scraped: bool) -> Ite
     if found.without_model:
         yield (
             f"{found.without_model} of {found.engines} engines show no model_name: pools of several models cannot be "
-            "told apart; remove the labeldrop of model_name"
+            "distinguished; remove the labeldrop of model_name"
         )
     if found.engines and not scraped:
-        yield "no up series: outages and gaps of targets cannot be told; keep up where series are dropped"
+        yield "no up series: outages and gaps of targets are not visible; keep up if series are dropped"
 
 
 def _copies(copies: Copies, replica: tuple[str, ...]) -> str:
@@ -91,7 +91,7 @@ def _gpus(found: Findings) -> Iterator[str]:
     if hosts.unknown and not found.gpus_joined:
         yield (
             f"GPU exporters name no pod of an engine, and no engine is known on {_some(sorted(hosts.unknown))}: GPUs "
-            f"are not joined; {GPU_FIX}, or scrape kube-state-metrics (kube_pod_info tells the node of a pod)"
+            f"are not joined; {GPU_FIX}, or scrape kube-state-metrics (kube_pod_info has the node of a pod)"
         )
 
 
@@ -102,7 +102,7 @@ def _some(names: tuple[str, ...] | list[str]) -> str:
 LOOK_BACK = "15m"
 STALE_SECONDS = 300.0
 MOST_PODS = 8
-"""So many names are told; of more the number."""
+"""Maximum names in a line; of more, the number is printed."""
 HEADS = {"off": "not in use: nothing to do unless you expect it", "later": "shows with its first event: nothing to do"}
 
 

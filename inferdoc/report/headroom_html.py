@@ -35,7 +35,7 @@ LEGEND = (
     ('<rect class="crowd" width="26" height="12"/>', "up to the 95 % path"),
     ('<path class="limit" d="M0 6H26"/>', "usable rate"),
     ('<rect class="beyond" width="26" height="12"/>', "beyond it"),
-    ('<path class="calm" d="M0 6H26"/>', "knee, in the middle of its band"),
+    ('<path class="baseline" d="M0 6H26"/>', "knee, with its interval"),
     ('<path class="onset" d="M13 0V12"/>', "the load may cross from here"),
 )
 
@@ -58,7 +58,7 @@ def room_plot(pool: PoolHeadroom, zone: str, key: str) -> str:
         f'<path class="limit" d="M{number(FRAME.left)} {usable}H{right}"/>',
     ]
     if pool.knee is not None:
-        parts.append(f'<path class="calm" d="M{number(FRAME.left)} {number(y(pool.knee))}H{right}"/>')
+        parts.append(f'<path class="baseline" d="M{number(FRAME.left)} {number(y(pool.knee))}H{right}"/>')
     parts += _marked(pool.clock, x)
     words = f"usable {figure(pool.usable, pool.unit)}, highest load {figure(float(np.nanmax(load)), pool.unit)}"
     return FRAME.drawn(key, f"Load against what the pool carries, {pool.unit}", words, parts)
@@ -116,7 +116,7 @@ def headroom_html(answer: HeadroomAnswer) -> str:
         key(LEGEND, "".join(drawn for drawn, _ in LEGEND)) if answer.pools else "",
         *(_pool(at, pool, answer.zone) for at, pool in enumerate(answer.pools)),
         *(_apart(at, apart) for at, apart in enumerate(answer.apart)),
-        listed("doubts", "What cannot be told of any pool", answer.cannot_tell),
+        listed("doubts", "Undetermined for every pool", answer.cannot_tell),
         listed("notes", "Notes", answer.notes),
         listed("left", "Left out", [f"{one.pool}: {one.because}" for one in answer.left_out]),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema_)}</footer>",
@@ -138,7 +138,7 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
     ]
     if pool.clock.numbers:
         parts.append(f"<h3>Headroom clock</h3>{numbers_table(pool.clock.numbers)}")
-    for title, sentences in (("Mind", pool.notes), ("What cannot be told", pool.cannot_tell)):
+    for title, sentences in (("Notes", pool.notes), ("Undetermined", pool.cannot_tell)):
         if sentences:
             parts.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")
     return "".join([*parts, "</section>"])

@@ -21,7 +21,7 @@ SHARES = {"now": "load_now", "peak": "load_peak"}
 
 
 def headroom_metrics(answer: HeadroomAnswer) -> str:
-    """The pools of the answer in the classic text format. What cannot be told is left out."""
+    """The pools of the answer in the classic text format. Undetermined values are left out."""
     return Families(load_catalogue().exporters["inferdoc"]).text(
         {
             "inferdoc_headroom_used": [cell for pool in answer.pools for cell in _used(pool)],
@@ -75,13 +75,13 @@ ANSWER = {"yes": "holds", "no": "does not hold", "unsure": "unsure"}
 
 
 def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
 
     span = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
-    ahead = f"the clock looks {lasting(3600 * answer.horizon_hours)} ahead, in times of {answer.zone}"
+    ahead = f"forecast horizon {lasting(3600 * answer.horizon_hours)}, times in {answer.zone}"
     head = wrap(f"{answer.source}  {span}", "HEADROOM  ", COLUMNS)
     lines = [*painted(head, "HEADROOM", bold("HEADROOM")), f"  {ahead}"]
     for pool in answer.pools:
@@ -96,8 +96,8 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
         for one in pool.lost:
             lines += _lost(one, verbose)
         lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
-        lines += _listed(bold("mind"), pool.notes)
-        lines += _listed(bold("cannot tell"), pool.cannot_tell)
+        lines += _listed(bold("notes"), pool.notes)
+        lines += _listed(bold("undetermined"), pool.cannot_tell)
     for apart in answer.apart:
         lines += ["", bold(f"{apart.part.title}: {' and '.join(apart.pools)}"), *wrap(apart.summary, "  ", COLUMNS)]
         for each in apart.part.numbers:
@@ -106,7 +106,7 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
             value = "not known" if condition.value is None else figure(condition.value, condition.unit)
             lines += wrap(f"{condition.what}: {value}, {MET[condition.met]}", "  - ", COLUMNS)
         lines += _listed(bold("assumed"), apart.notes)
-    lines += _listed(bold("cannot tell of any pool"), answer.cannot_tell)
+    lines += _listed(bold("undetermined for every pool"), answer.cannot_tell)
     lines += _listed(bold("note"), answer.notes)
     lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
     if not verbose:

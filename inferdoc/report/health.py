@@ -38,7 +38,7 @@ NAMED = 3
 WIDEST, ROOMY = 118, 100
 """The widest page, and one with room for the titles beside the signals: in a narrower one they stand above them."""
 NOTES = 6
-"""Where what is said of a row begins in a narrow page."""
+"""Column of the notes of a row on a narrow terminal."""
 DIGITS = "-0123456789.,"
 TO, CLOSE = "..", 18
 """Between figures, and how many characters of them stand without spaces, where no line can be broken."""
@@ -47,7 +47,7 @@ MARKS: dict[State, str] = {"good": " ", "note": "~", "warn": "!", "bad": "!"}
 
 
 def as_text(lines: Sequence[Line]) -> str:
-    """A table for people, as wide as the terminal; ! stands where a pod is beyond a limit, ~ where it is outside its
+    """A table for people, as wide as the terminal; ! marks a pod beyond a limit, ~ one outside its
     target without harm."""
     stacked = width(WIDEST, without=TABLES) < ROOMY
     titles = [
@@ -74,7 +74,7 @@ def _above(lines: Sequence[Line]) -> Iterator[str]:
 
 
 def _cells(line: Line, title: str | None) -> tuple[str, ...]:
-    """The cells of a row; title: None where it stands above them."""
+    """The cells of a row; title: None if it is above them."""
     mark = MARKS[line.state]
     head = (marked(mark, line.signal),) if title is None else (marked(mark, title), line.signal)
     if not line.values:
@@ -85,7 +85,7 @@ def _cells(line: Line, title: str | None) -> tuple[str, ...]:
 
 
 def _band(line: Line, beside: str) -> str:
-    """The band in words; a unit that the spread beside it ends with is not said again."""
+    """The target range in words; the unit is omitted if the value beside it has it."""
     words = {"slo": "no SLO", "trend": "trend"}
     band = limits(line.values[0].band, line.unit)
     unit = beside.rsplit(" ")[-1]
@@ -108,7 +108,7 @@ def _spread(line: Line) -> str:
 
 @dataclass(frozen=True)
 class Notes:
-    """What stands below a row that hurts. begin: the column where it begins."""
+    """Notes below a row with a problem. begin: its column."""
 
     begin: int
 
@@ -184,7 +184,7 @@ HURTS: dict[Direction, tuple[bool, bool]] = {
     "either": (True, True),
     "info": (True, False),
 }
-"""Whether more and less hurt; of what is neither good nor bad in itself, too much of it."""
+"""Whether a higher and a lower value have impact; for neutral signals, too high."""
 
 
 @dataclass(frozen=True)

@@ -98,7 +98,7 @@ def _not_judged(answer: Diagnosis) -> str:
     )
     heads = ("causes", "why", "signals missing")
     return (
-        '<section aria-labelledby="not-judged"><h2 id="not-judged">What could not be judged</h2>'
+        '<section aria-labelledby="not-judged"><h2 id="not-judged">Not evaluated</h2>'
         f"{table(heads, rows, cards=True)}</section>"
     )
 
@@ -121,7 +121,7 @@ def _coverage(coverage: Coverage) -> str:
             ("not visible", ", ".join(f"<code>{escape(s)}</code>" for s in coverage.signals_absent) or "none"),
         )
     )
-    return f'<section aria-labelledby="coverage"><h2 id="coverage">What was looked at</h2>{seen}</section>'
+    return f'<section aria-labelledby="coverage"><h2 id="coverage">Coverage</h2>{seen}</section>'
 
 
 def _foot(answer: Diagnosis) -> str:

@@ -20,7 +20,7 @@ LEGEND = (
     ('<path class="cause" d="M1 6H25"/>', "the pod, rank or GPU of this observation"),
     ('<path class="other" d="M1 6H25"/>', "other pods of this cause"),
     ('<path class="peer" d="M1 6H25"/>', "peers: pods or GPUs (many: their middle and 10th to 90th percentile)"),
-    ('<path class="calm" d="M0 6H26"/>', "baseline"),
+    ('<path class="baseline" d="M0 6H26"/>', "baseline"),
     ('<rect class="band" width="26" height="12"/>', "baseline band: 5th to 95th percentile before the onset"),
     ('<path class="limit" d="M0 6H26"/>', "threshold, shaded beyond it"),
     ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "this observation begins"),

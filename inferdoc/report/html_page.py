@@ -35,7 +35,7 @@ LIGHT = {
     "cause": "#0550ae",
     "other": "#4b8fe0",
     "peer": "#848d97",
-    "calm": "#1a7f37",
+    "baseline": "#1a7f37",
     "limit": "#bc4c00",
     "onset": "#8250df",
 }
@@ -54,7 +54,7 @@ DARK = {
     "cause": "#79c0ff",
     "other": "#2f81d6",
     "peer": "#768390",
-    "calm": "#3fb950",
+    "baseline": "#3fb950",
     "limit": "#f0883e",
     "onset": "#bc8cff",
 }
@@ -98,21 +98,21 @@ color:var(--soft)}
 .other{fill:none;stroke:var(--other);stroke-width:1.2;stroke-linejoin:round;stroke-linecap:round}
 .peer{fill:none;stroke:var(--peer);stroke-width:1;stroke-linejoin:round;stroke-linecap:round}
 .crowd{fill:var(--peer);fill-opacity:.28}
-.calm{stroke:var(--calm);stroke-width:1.4;stroke-dasharray:2 3}
-.band{fill:var(--calm);fill-opacity:.16}
+.baseline{stroke:var(--baseline);stroke-width:1.4;stroke-dasharray:2 3}
+.band{fill:var(--baseline);fill-opacity:.16}
 .limit{stroke:var(--limit);stroke-width:1.5;stroke-dasharray:7 4}
 .beyond{fill:var(--limit);fill-opacity:.08}
 .onset{stroke:var(--onset);stroke-width:1.6}
 svg text.at-onset{fill:var(--onset);font-weight:600}
 svg text.at-limit{fill:var(--limit)}
-svg text.at-calm{fill:var(--calm)}
+svg text.at-baseline{fill:var(--baseline)}
 svg text.strong{fill:var(--text);font-weight:600}
 .mark-harm{fill:var(--critical)}.mark-change{fill:var(--limit)}.mark-stage{fill:var(--onset)}
 .bar{fill-opacity:.75}
 .bar.critical{fill:var(--critical)}.bar.warning{fill:var(--warning)}.bar.info{fill:var(--info)}
 .unsure{fill-opacity:.25}
 .unsure.critical{fill:var(--critical)}.unsure.warning{fill:var(--warning)}.unsure.info{fill:var(--info)}
-.part-useful{fill:var(--calm)}.part-idle{fill:var(--peer)}.part-away{fill:var(--onset)}.part-floor{fill:var(--limit)}
+.part-useful{fill:var(--baseline)}.part-idle{fill:var(--peer)}.part-away{fill:var(--onset)}.part-floor{fill:var(--limit)}
 .part-lost{fill:var(--critical)}.part-recomputed{fill:var(--warning)}.part-missed{fill:var(--cause)}
 .part-rejected{fill:var(--other)}.part-late{fill:var(--unknown)}
 .gap{fill:var(--peer);fill-opacity:.6}

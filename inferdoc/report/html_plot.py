@@ -82,7 +82,7 @@ def _course(item: EvidenceItem, finding: Finding, lines: Lines, detail: Detail) 
     parts += _rows(lines.peers, "peer", across, y, detail)
     parts += _rows(lines.others, "other", across, y, detail)
     if item.baseline is not None and item.unit and low <= item.baseline <= high:
-        parts.append(_level("calm", y(item.baseline)))
+        parts.append(_level("baseline", y(item.baseline)))
     if limit is not None and low <= limit <= high:
         parts.append(_level("limit", y(limit)))
     parts.append(f'<path class="cause" d="{path(across, y.many(lines.own), 2 * detail.points)}"/>')
@@ -128,14 +128,14 @@ def _grid(x: Scale, y: Scale, unit: str) -> list[str]:
 
 
 def _axis_unit(unit: str) -> tuple[str, str]:
-    """The unit that the ticks carry, and the one that stands once above the axis because it would not fit beside it."""
+    """The unit that the ticks carry, and the one above the axis if it does not fit beside it."""
     if unit in SHORT_UNITS:
         return unit, ""
     return ("s", "per token") if unit == "s/token" else ("", unit)
 
 
 def _rows(rows: list[np.ndarray], kind: str, across: np.ndarray, y: Scale, detail: Detail) -> list[str]:
-    """Lines; more of them than can be told apart become a band from the 10th to the 90th percentile and a median."""
+    """Lines; too many to distinguish become a band from the 10th to the 90th percentile and a median."""
     if len(rows) <= detail.lines:
         return [f'<path class="{kind}" d="{path(across, y.many(row), detail.points)}"/>' for row in rows]
     stack = np.vstack(rows)

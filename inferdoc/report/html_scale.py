@@ -90,7 +90,7 @@ def number(value: float) -> str:
 
 
 def value_ticks(low: float, high: float, count: int = 4) -> list[float]:
-    """Round numbers from low to high, about as many as wanted."""
+    """Round numbers from low to high, about `count` of them."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]
@@ -116,9 +116,9 @@ def time_ticks(begin: float, end: float, count: int = 5) -> Iterator[tuple[float
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many points that look the same: the lowest and the highest of each stretch, in order of time.
+    """Downsample to the minimum and the maximum of each part, in order of time.
 
-    A stretch without any value stays as one NaN, so that gaps stay visible.
+    A part without a value stays as one NaN, so that gaps stay visible.
     """
     if len(y) <= points:
         return x, y
@@ -155,7 +155,7 @@ def path(x: np.ndarray, y: np.ndarray, points: int) -> str:
 
 
 def area(x: np.ndarray, upper: np.ndarray, lower: np.ndarray, points: int) -> str:
-    """The `d` of closed areas between two rows, one for each stretch where both are finite."""
+    """The `d` of closed areas between two rows, one per range in which both are finite."""
     step = max(1, math.ceil(len(x) / max(2, points // 2)))
     picked = slice(None, None, step)
     x, upper, lower = x[picked], upper[picked], lower[picked]

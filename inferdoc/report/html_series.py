@@ -11,9 +11,9 @@ from inferdoc.judging.model import EvidenceItem, Finding, seconds
 from inferdoc.judging.view import Unit, View
 
 MIN_BASELINE = 5
-"""Fewer calm values than this make no band."""
+"""Minimum baseline values for a band."""
 BAND = (5.0, 95.0)
-"""Percentiles of the calm values that bound the band in the plot."""
+"""Percentiles of the baseline values at the edges of the band."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def _like(view: View, unit: Unit, signal: str, pods: Collection[str]) -> tuple[l
 
 
 def _baseline_range(own: np.ndarray, view: View, item: EvidenceItem, finding: Finding) -> tuple[float, float] | None:
-    """The band that nine of ten calm values lie in: those of a chosen baseline, else those before the onset."""
+    """Range of nine in ten baseline values: of a chosen baseline, else before the onset."""
     if view.lead_steps:
         values = own[: view.lead_steps]
     else:
@@ -94,7 +94,7 @@ def _baseline_range(own: np.ndarray, view: View, item: EvidenceItem, finding: Fi
 
 
 def threshold_of(item: EvidenceItem) -> float | None:
-    """The threshold on the scale of the signal, or None where it stands on another scale (a slope, a correlation) or
+    """The threshold on the scale of the signal, or None if it is on another scale (a slope, a correlation) or
     is not known. Against like members the threshold may be a factor on their value."""
     if item.threshold is None or item.observed is None or not item.unit:
         return None

@@ -36,7 +36,7 @@ def _ended(incident: Incident) -> str:
 
 
 def incident_text(incident: Incident, runs: Sequence[DiagnosisRun], like: Incident | None) -> str:
-    """One incident: its alerts, and every look that was taken."""
+    """One incident: its alerts and its diagnosis runs."""
     lines = list(_brief(incident))
     where = incident.place.words()
     lines += [f"    where: {where}"] if where else []
@@ -48,7 +48,7 @@ def incident_text(incident: Incident, runs: Sequence[DiagnosisRun], like: Incide
     for alert in incident.alerts:
         end = "fires" if alert.ends is None else f"until {_time(alert.ends)}"
         lines.append(f"  {_time(alert.starts)}  {end}  {alert.name}  {alert.annotations.get('summary', '')}".rstrip())
-    lines += ["", "looks"]
+    lines += ["", "diagnosis runs"]
     for run in runs:
         result = run.story.summary if run.story is not None else run.failure or run.state
         lines.append(f"  {_time(run.started or run.due)}  {run.why}: {result}")

@@ -23,7 +23,7 @@ SIZES = (0.25, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 
 def curve_plot(answer: KvAnswer) -> str:
-    """The curve with its range; "" where nothing tells it. Beyond the size of now it is extrapolated, and dashed."""
+    """The curve with its range; "" without data. Beyond the current size it is extrapolated and dashed."""
     if not answer.curve:
         return ""
     memory = np.array([point.memory for point in answer.curve])
@@ -85,8 +85,8 @@ def kv_html(answer: KvAnswer) -> str:
         f"<header><h1>{escape(answer.summary)}</h1>{facts}</header>",
         f'<div class="plots">{plots}</div>' if plots else "",
         *(part_section(f"p{at}", part) for at, part in enumerate(answer.parts)),
-        listed("mind", "Mind", answer.notes),
-        listed("doubts", "What cannot be told", answer.cannot_tell),
+        listed("notes", "Notes", answer.notes),
+        listed("doubts", "Undetermined", answer.cannot_tell),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
     ]
     return document(f"KV cache: {answer.pool}", "\n".join(each for each in body if each), answer.inferdoc_version)
@@ -97,7 +97,7 @@ COLUMNS = 100
 
 
 def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
@@ -108,7 +108,7 @@ def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) ->
         lines += ["", bold(part.title)]
         for each in part.numbers:
             lines += number_lines(each, verbose, COLUMNS)
-    for title, sentences in (("mind", answer.notes), ("cannot tell", answer.cannot_tell)):
+    for title, sentences in (("notes", answer.notes), ("undetermined", answer.cannot_tell)):
         if sentences:
             lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
     if not verbose:

@@ -1,4 +1,4 @@
-"""The order in which people look for names: pod-2 before pod-10."""
+"""Natural sort order of names: pod-2 before pod-10."""
 
 from __future__ import annotations
 

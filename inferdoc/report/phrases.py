@@ -46,7 +46,7 @@ WORDS: dict[BaselineKind, str] = {
 
 
 def compared_with(baseline: Baseline, clock: Callable[[str], str]) -> str:
-    """What it is, the name of a stored baseline, and its stretch. clock: how the format writes a moment."""
+    """What it is, the name of a stored baseline, and its time range. clock: format of a time."""
     name = f" {baseline.name}" if baseline.name else ""
     span = f", {clock(baseline.from_)} to {clock(baseline.until)}" if baseline.from_ and baseline.until else ""
     return f"{WORDS[baseline.kind]}{name}{span}"

@@ -28,7 +28,7 @@ title: "TODO: what is wrong, as one short sentence"
 phase: queue            # {phases}
 scope: pod              # {scopes}
 severity: warning       # {severities}
-# Facts that observations.yaml does not hold yet. Every number stands here, with its reason; below are only names.
+# Facts that observations.yaml does not hold yet. Every number is here, with its reason; below are only names.
 observations:
   my_signal_rises: {{signal: waiting, rises: 2, by: 3, share_of: 0.5, because: "TODO: why this number"}}
 needs: [my_signal_rises]              # all of them, on one unit, at one time
@@ -36,7 +36,7 @@ impact: [first_tokens_late]           # at least one of them: what users feel
 supported_by: []                      # makes it surer
 excluded_by: []                       # an observation, or {{cause: ID}}; `when: before` for what it brings about itself
 effects: []                           # causes that follow from this one
-look_alikes: []                       # causes that must be told apart
+look_alikes: []                       # causes to distinguish
 next_steps:                           # a name of steps.yaml, or:
   - do: "TODO: what to do first"
     why: "TODO: what that does about the cause"
@@ -59,7 +59,7 @@ TODO: what users feel, and how it goes on if nobody acts.
 
 ## First five minutes
 
-TODO: the two or three commands that tell.
+TODO: the two or three commands that decide.
 
 ## Mitigation
 
@@ -189,5 +189,5 @@ def details(catalogue: Catalogue, cause: str) -> str:
 
 
 def _early(condition: Condition) -> str:
-    """Said of what rules out only where it began before the cause."""
+    """Note for evidence that rules out a cause only if it started earlier."""
     return " (only where it was so before)" if condition.when == "before" else ""

@@ -1,4 +1,4 @@
-"""What of the signal table is shown: all is read and compared, and what is asked for is printed."""
+"""Filter the signal table; filters apply after all signals are compared."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ class Shown:
     signals: tuple[str, ...] = ()
 
     def rows(self, rows: Sequence[Row], catalogue: Catalogue) -> list[Row]:
-        """Those of them that are asked for. Raises InferdocError for a name of nobody."""
+        """The selected rows. Raises InferdocError for an unknown name."""
         self._check(rows, catalogue)
         return [row for row in rows if self._keeps(row) and row.signal in (self.signals or (row.signal,))]
 
     def lines(self, lines: Sequence[Line], catalogue: Catalogue) -> list[Line]:
-        """The same of the monitoring table; what is not visible is left out where a pod or namespace is asked for."""
+        """The same of the monitoring table; invisible signals are omitted if a pod or namespace is selected."""
         self._check([row for line in lines for row in line.values], catalogue)
         kept = []
         for line in lines:

@@ -115,7 +115,7 @@ def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
 
 
 def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
-    """What is promised about a signal as a band."""
+    """The SLO of a signal as a target range."""
     objectives = (slo for slo in catalogue.slos if slo.promised)
     found = in_force(objectives, member.pool).get(signal)
     return None if found is None else Band(signal, f"SLO {found.id}", high=found.target)
@@ -130,7 +130,7 @@ def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
 
 
 def as_text(rows: list[Row]) -> str:
-    """A table; the mark ! stands before values outside their band."""
+    """A table; ! marks values outside their target range."""
     cells = [
         (
             marked("!" if row.outside else " ", row.signal),

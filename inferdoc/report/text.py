@@ -35,7 +35,7 @@ SHORT_LIST = 4
 LEAST_PLACE = 24
 """Characters of the source that are kept on the first screen: the end of its name."""
 SIMULATED = ("ttft_p99", "itl_p99", "goodput")
-"""What is said of a step that was played."""
+"""Predicted signals of a simulated step."""
 WORTH_NAMING = 0.05
 """A less probable candidate is shown with -v only."""
 WORTH_SAYING = 0.005
@@ -45,7 +45,7 @@ BASIC = ("running", "generation_tokens_rate", "ttft_mean", "itl_mean", "e2e_mean
 
 
 def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked. detail: 0 the first screen, 1 every finding with
+    """Lines for the width of the terminal; colour only if set. detail: 0 the first screen, 1 every finding with
     its evidence, 2 all evidence, reasons and commands, and what could not be judged."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
@@ -84,7 +84,7 @@ def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     newest = f", newest sample {clock(answer.window.newest)[11:]}" if answer.window.newest else ""
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
-    lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes{newest}", "")
+    lines += wrap(f"coverage: {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes{newest}", "")
     if coverage.depth:
         lines += wrap(f"{coverage.depth} (--deep reads all)", "")
     if verbose:
@@ -116,13 +116,13 @@ def _persistent(one: Persistent) -> str:
 def _finding(
     number: int, finding: Finding, until: str, verbose: bool, paint: Callable[..., str], unseen: bool = False
 ) -> Iterator[str]:
-    """until: the end of the window; unseen: nobody looked when it began."""
+    """until: the end of the window; unseen: no samples at the onset."""
     for line in wrap(finding.title, f"{number}. "):
         yield paint(line, finding.severity)
     long = lasting(max(0.0, seconds(finding.ended or until) - seconds(finding.onset)))
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')}), for {long}"
     if unseen:
-        when = f"began before {clock(finding.onset)}"
+        when = f"started before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)} ({long})"
     sure = wrap(f"{finding.severity}, {certainty(finding)}, {when}", f"   {finding.id}  ")
@@ -214,11 +214,11 @@ def _rival(rival: Rival, word: str) -> Iterator[str]:
 
 
 def _stage(stage: StageReached) -> Iterator[str]:
-    """The stage it is in, and when each that shows began."""
+    """The current stage, and the start of each visible stage."""
     yield from wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
     if len(stage.reached) > 1:
         starts = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
-        yield from wrap(f"stages began: {', '.join(starts)}", "            ")
+        yield from wrap(f"stage starts: {', '.join(starts)}", "            ")
 
 
 def _phases(phases: list[PhaseSplit]) -> str:
@@ -242,16 +242,16 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
             yield from wrap(f"missing: {', '.join(missing)}", "")
         if missing:
             once = any(ONE_SCRAPE in entry.enable for entry in answer.not_judged)
-            cure = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` says what this source shows"
-            yield from wrap(ONE_SCRAPE if once else cure, "" if once else "switch on: ")
+            fix = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` lists the metrics of this source"
+            yield from wrap(ONE_SCRAPE if once else fix, "" if once else "enable: ")
         if empty and not verbose:
             return
     if not verbose:
         number = how_many(len(answer.not_judged), "cause")
         kinds = counted(answer.not_judged)
-        yield from wrap(f"{number}: {kinds} (inferdoc doctor says how; -v names them)", "not judged  ")
+        yield from wrap(f"{number}: {kinds} (inferdoc doctor shows how; -v lists them)", "not evaluated  ")
         return
-    yield "not judged"
+    yield "not evaluated"
     kind = None
     for reason in by_reason(answer.not_judged):
         if reason.kind != kind:

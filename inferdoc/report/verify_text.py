@@ -16,7 +16,7 @@ COLUMNS = 110
 
 
 def verify_text(answer: Verification, *, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked."""
+    """Lines for a terminal; colour only if set."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words

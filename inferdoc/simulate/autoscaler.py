@@ -1,4 +1,4 @@
-"""A horizontal pod autoscaler over one pool, and the cold start of the pods it asks for."""
+"""A horizontal pod autoscaler over one pool, and the cold start of its pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPREAD = 0.1
 
 
 class Autoscaler:
-    """move(now) looks every `every` seconds and sets the number of replicas as the controller of Kubernetes does: the
+    """move(now) runs every `every` seconds and sets the number of replicas as the controller of Kubernetes does: the
     present number times metric over target, unless that is within the tolerance; the least recommendation of the
     up-window, the largest of the down-window; within the limits. New pods are ready after the cold start of the pool,
     pods without a GPU never; the newest go first."""
@@ -48,7 +48,7 @@ class Autoscaler:
         return [p for p in self._fleet.pods if p.spec.name == self.pool.name and p.alive and p.in_rotation]
 
     def change(self, fault: FaultSpec | None) -> None:
-        """Other settings from now on; None: those it began with."""
+        """Other settings from now on; None: the initial ones."""
         assert self.pool.scaler is not None
         spec = self.pool.scaler
         if fault is not None:
@@ -62,7 +62,7 @@ class Autoscaler:
         self.spec = spec
 
     def move(self, now: float) -> None:
-        """What is due at `now`: pods that become ready, and a look at the metric."""
+        """What is due at `now`: pods that become ready, and a read of the metric."""
         for due, pod in list(self._starting):
             if due <= now:
                 self._starting.remove((due, pod))
@@ -84,7 +84,7 @@ class Autoscaler:
         self._set(min(max(self.desired, ceiling), floor), now)
 
     def _advised(self) -> int | None:
-        """The number that the metric asks for; None where it has no value."""
+        """The number of replicas by the metric; None without a value."""
         ready, spec = self.ready, self.spec
         if spec.metric == "missing" or not ready:
             return None
@@ -98,7 +98,7 @@ class Autoscaler:
         return ceil(value - 1e-9)
 
     def _share_busy(self, pod: Pod) -> float:
-        """Share of the time since the last look in which the GPU had any work."""
+        """Share of the time since the last read in which the GPU had any work."""
         busy = pod.engine.stats.busy
         before = self._busy.get(pod.name, busy)
         self._busy[pod.name] = busy

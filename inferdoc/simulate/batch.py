@@ -3,7 +3,7 @@ statistics.
 
 Streams advance together, so the batch keeps one token clock instead of a counter per stream: a stream ends when the
 clock reaches its end, and needs a new block whenever the clock meets its phase within a block. Steps in which only
-decoding happens are alike and are taken together up to the next event: the cost of a simulated hour grows with its
+decoding happens are equal and are computed together up to the next event: the cost of a simulated hour grows with its
 requests, not with its steps.
 """
 

@@ -107,7 +107,7 @@ class BlockPool:
     def admit(
         self, segments: list[tuple[Key, int]], tokens: int, now: float, reserve: int = 0, lookup: bool = True
     ) -> tuple[AllocatedBlocks, int] | None:
-        """Blocks for `tokens` of context, all or nothing. Answers what is held and the tokens found cached."""
+        """Blocks for `tokens` of context, all or nothing. Returns the allocated blocks and the cached tokens."""
         hits, keys = self.matched(segments, tokens) if lookup else (0, [])
         fresh = self.blocks(tokens) - hits
         pinned = sum(self._cached[k].blocks for k in keys if self._cached[k].refs == 0)

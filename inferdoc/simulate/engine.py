@@ -21,7 +21,7 @@ FOREVER = float("inf")
 
 
 class Engine(Scheduler):
-    """advance(until) moves the engine on in time; submit, abort and the other events may be told in any order before.
+    """advance(until) moves the engine on in time; submit, abort and the other events may come in any order before.
 
     finished: called when a request is over; prefilled: when its KV is ready for another engine to read.
     """
@@ -97,7 +97,7 @@ class Engine(Scheduler):
         heapq.heappush(self._inbox, (when, self._serial, kind, request))
 
     def advance(self, until: float) -> None:
-        """Run to `until`; a step that has begun is finished, so `now` may lie a step later."""
+        """Run to `until`; a step in progress is finished, so `now` may lie a step later."""
         if self.hung:
             self.now = max(self.now, until)
             return
@@ -127,13 +127,13 @@ class Engine(Scheduler):
 
     def waiting_by_reason(self) -> tuple[int, int]:
         """Requests that wait for capacity, and those deferred for an adapter slot, their KV or their grammar. A read
-        that cannot begin for want of a slot or of blocks waits for capacity: vLLM has not looked at its request yet."""
+        that cannot begin for want of a slot or of blocks waits for capacity: vLLM has not scheduled its request yet."""
         blocked = sum(1 for r in self.waiting if not self._adapter_fits(r)) if self.config.loras else 0
         deferred = blocked + len(self._loading) + len(self._handshaking) + len(self._compiling)
         return len(self.waiting) - blocked + len(self.remote), deferred
 
     def fetch_stages(self) -> tuple[int, int, int]:
-        """Requests whose KV read has not begun, is under way, and is done while they wait for the scheduler."""
+        """Requests whose KV transfer is pending, in progress, and done while they wait for the scheduler."""
         done = sum(1 for r in self.waiting if r.external > 0 and r.scheduled < 0 and r.handoff is not None)
         return len(self.remote), len(self._loading) + len(self._handshaking), done
 

@@ -12,7 +12,7 @@ GATEWAY_FAULTS = frozenset({"poll", "refresh", "router-cores", "gateway-timeout"
 
 def inject_gateway_fault(fleet: FleetHandle, fault: FaultSpec, begins: bool) -> None:
     """poll: `share` of the readings of the pods fail; refresh: `seconds` between two readings; router-cores: `cpu` of
-    the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it looks at `metric`, aims at
+    the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it reads `metric`, aims at
     `target`, may set at most `most`, waits for `window` s before it scales down."""
     spec, router, gateway = fleet.scenario.router, fleet.router, fleet.gateway
     if fault.kind == "poll":

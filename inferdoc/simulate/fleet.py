@@ -26,7 +26,7 @@ TICK = 0.25
 
 AGENT_TRIES = 3
 REMINDER = 60
-"""Tokens with which an agent tells the model that it saw no call (own choice)."""
+"""Tokens with which an agent reports a missing call to the model (own choice)."""
 
 
 class SimulatedFleet:
@@ -319,7 +319,7 @@ class SimulatedFleet:
             self._again.append((now + following[0], following[1], attempt.traffic))
 
     def _resend(self, attempt: Attempt, request: EngineRequest, now: float) -> None:
-        """An agent that got text instead of a tool call puts it into the history and asks once more, up to three
+        """An agent that got text instead of a tool call puts it into the history and retries, up to three
         times."""
         draft = attempt.draft
         if draft.attempt < AGENT_TRIES:

@@ -47,8 +47,8 @@ def text_page(items: list[Item]) -> str:
 
 
 class Live:
-    """Moves the fleet on with the clock, and answers scrapes in between. Its processes began now, not when the scenario
-    says: what scrapes it reads their age. port: of the first target; 0: any free one."""
+    """Moves the fleet on with the clock, and answers scrapes in between. Its processes started now, not when the
+    scenario says: what scrapes it reads their age. port: of the first target; 0: any free one."""
 
     def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
         self.fleet = SimulatedFleet(structs.replace(scenario, start=round(time.time(), 3)))

@@ -90,7 +90,7 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
 class Pod:
     """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
     work. crashes, restarts, last_end, waits: what Kubernetes knows of its container (ends in a row, starts after them,
-    reason of the last end, held back before the next start); created, generation: since when its object exists, and
+    reason of the last end, delay before the next start); created, generation: since when its object exists, and
     which rollout brought it (0: none); replaced: a rollout put another in its place; memory_taken: share of the GPUs'
     memory that something beside the KV cache took."""
 
@@ -218,7 +218,7 @@ class Pod:
         self._cpu_seen, self._cpu_busy = now, 0.0
 
     def account_cpu(self, now: float) -> None:
-        """Scheduler periods of the container up to now; held back in them while it wants more cores than it may use."""
+        """Scheduler periods of the container up to now; throttled while it needs more cores than its limit."""
         stats = self.engine.stats
         passed = now - self._cpu_seen
         if passed <= 0:
@@ -240,7 +240,7 @@ class Pod:
     # ---- its GPUs ----------------------------------------------------------------------------------------------
 
     def reasons_of(self, gpu: int) -> int:
-        """Why the clock of a GPU is held, as the bits of NVML."""
+        """Clock throttle reasons of a GPU, as the bits of NVML."""
         return self.reasons | self.gpus[gpu].reasons
 
     def link_replays(self, gpu: int, now: float) -> float:

@@ -18,7 +18,7 @@ from inferdoc.simulate.scrape import FleetScraper, Scraped, scrape_all
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters of generated names (apimachinery, pkg/util/rand: no vowels, nothing that looks like another)."""
+"""Letters of generated names (apimachinery, pkg/util/rand: no vowels, no similar characters)."""
 HASH_LETTERS, POD_LETTERS = 10, 5
 
 
@@ -29,7 +29,7 @@ def letters(count: int, *seed: object) -> str:
 
 
 class Names:
-    """What stands on pages for the names of the simulation: of pods, deployments and replica sets. base: in place of
+    """Exposed names for the names of the simulation: of pods, deployments and replica sets. base: in place of
     the first part of each pool's name."""
 
     def __init__(self, surroundings: Surroundings, pools: Iterable[str], base: str) -> None:
@@ -60,7 +60,7 @@ class Names:
         return f"{self.replica_set(pool, pod.generation)}-{letters(POD_LETTERS, self._seed, pod.name)}"
 
     def values(self, pods: Iterable[Pod]) -> dict[str, str]:
-        """Every name of the simulation, and what stands for it."""
+        """Every name of the simulation, and its replacement."""
         listed = list(pods)
         shown = dict(self._pools)
         for pod in listed:

@@ -10,7 +10,7 @@ from inferdoc.simulate.blocks import AllocatedBlocks, Key
 
 
 class RequestState(IntEnum):
-    """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
+    """The state of a request. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
     GRAMMAR: waits for the grammar of its schema."""
 
     NEW = 0

@@ -248,7 +248,7 @@ def _active(fault: FaultSpec, now: float) -> bool:
 
 def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:
     """Run a scenario from its warm-up to its end and return what was scraped, under the names of the simulation.
-    progress: told the share done."""
+    progress: called with the share done."""
     return scrape_all(scenario, progress).targets
 
 

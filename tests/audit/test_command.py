@@ -73,7 +73,7 @@ def test_exit_codes_and_the_focus(fleet, store_of, tmp_path):
     assert call("audit", "--store", fleet, "--until", "latest", "--tier", "a100-80").code == 1
     assert call("audit", "--store", fleet, "--until", "latest", "--tier", "a100-80", "--fail-on", "warning").code == 0
     well = call("audit", "--store", store_of("control-steady"), "--until", "latest")
-    assert well.code == 0 and well.out.startswith("NOTHING STANDS"), well.out
+    assert well.code == 0 and well.out.startswith("NO PERSISTENT ISSUES"), well.out
     refused(call("audit", "--store", fleet, "--until", "latest", "--pod", "nobody"), 2, "old-0", "fast-0")
     short = call("audit", "--store", fleet, "--until", "latest", "--since", "1m", "--tier", "h100-80")
     assert short.code == 3, short.out
@@ -114,7 +114,7 @@ def test_text_says_what_it_is_what_it_costs_and_what_to_do(fleet):
         "do       1)",
     ):
         assert words in said
-    assert "cannot tell yet: kv-memory-unused" in said and "inferdoc audit --since 24h" in said
+    assert "undetermined: kv-memory-unused" in said and "inferdoc audit --since 24h" in said
     loud = call("audit", "--store", fleet, "--until", "latest", "-v").out
     for words in ("worked out as", "source", "not in use: ", "kv_block_idle_p50"):
         assert words in loud
@@ -130,5 +130,5 @@ def test_markdown_and_html(fleet):
 
 def test_a_diagnosis_in_html_has_them_as_a_section(fleet):
     page = call("diagnose", "--store", fleet, "--until", "latest", "-o", "html").out
-    assert "Standing states: wrong without having changed" in page and "Speculation is slower" in page
+    assert "Persistent issues" in page and "Speculation is slower" in page
     assert "Standing states" not in call("diagnose", "--store", fleet, "--until", "latest").out

@@ -81,7 +81,7 @@ def test_html_and_markdown_go_alone_to_standard_output() -> None:
     page = call("demo", "--fault", "lora-thrash", "-o", "html")
     assert page.code == 0 and page.out.lower().startswith("<!doctype html>") and page.out.rstrip().endswith("</html>")
     ticket = call("demo", "--fault", "lora-thrash", "-o", "markdown")
-    assert ticket.code == 0 and "look at next" not in ticket.out and "look at next" in ticket.err
+    assert ticket.code == 0 and "next steps" not in ticket.out and "next steps" in ticket.err
 
 
 def test_a_fault_that_strikes_nothing_is_a_wrong_demo_and_exits_1(tmp_path: Path) -> None:

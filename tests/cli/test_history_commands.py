@@ -45,7 +45,7 @@ def test_the_list_has_the_newest_first(left):
 def test_one_incident_has_its_looks_and_its_document(left):
     path, (newest, oldest) = left
     text = call("history", oldest, "--record", path).out
-    assert "alerts" in text and "looks" in text and "resolved:" in text
+    assert "alerts" in text and "diagnosis runs" in text and "resolved:" in text
     assert json.loads(call("history", newest, "--record", path, "-o", "json").out)["findings"][0]["id"] == "engine-hung"
     assert call("history", newest, "--record", path, "-o", "html").out.startswith("<!DOCTYPE html>")
 

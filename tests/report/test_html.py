@@ -266,7 +266,7 @@ def test_many_findings_stay_a_small_file(thrash: Diagnosis) -> None:
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_contrast(colours: dict[str, str]) -> None:
     text = ("text", "soft", "link", "critical", "warning", "info", "healthy", "unknown", "onset")
-    marks = ("cause", "other", "peer", "calm", "limit")
+    marks = ("cause", "other", "peer", "baseline", "limit")
     for ground, (names, least) in itertools.product(("page", "card"), ((text, 4.5), (marks, 3.0))):
         for name in names:
             found = contrast(colours[name], colours[ground])

@@ -40,8 +40,9 @@ def slow(d: Draw) -> None:
 
 
 def throttled(d: Draw) -> None:
-    """Cooling fails, the power limit is lowered, or the supply asks for less; the driver holds the clocks. Without the
-    field of the reasons in the exporter's list it cannot be told from a GPU that is slow for another reason."""
+    """Cooling fails, the power limit is lowered, or the power supply limits it; the driver throttles the clocks.
+    Without the field of the reasons in the exporter's list it cannot be distinguished from a GPU that is slow for
+    another reason."""
     d.pool(pods=int(d.rng.integers(2, 6)))
     d.traffic = [d.chat(d.between(0.25, 0.45))]
     victim, kind = d.victim(), d.one_of("cooling", "cooling", "power-limit", "power-brake")
@@ -121,7 +122,7 @@ def mixed(d: Draw) -> None:
 
 
 def masked(d: Draw) -> None:
-    """The KV cache of the slow pods fills up while that of the fast ones has room; the mean of both looks fine."""
+    """The KV cache of the slow pods fills up while that of the fast ones has room; the mean of both is normal."""
     quick, spec, _ = two_tiers(d)
     wide = replace(spec.flags, max_seqs=64)
     spec, quick = replace(spec, flags=wide), replace(quick, flags=wide)
