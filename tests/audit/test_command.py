@@ -87,8 +87,8 @@ def test_prices_are_stated_and_rank(fleet):
     wasted = document(fleet)["states"][0]["wasted"]
     assert wasted["currency"] == "EUR"
     assert wasted["money"] == pytest.approx(wasted["gpus"] * 6.0, abs=0.01)
-    said = call("audit", "--store", fleet, "--until", "latest").out
-    assert "EUR an hour" in " ".join(said.split()), "wherever the lines break"
+    printed = call("audit", "--store", fleet, "--until", "latest").out
+    assert "EUR an hour" in " ".join(printed.split()), "wherever the lines break"
 
 
 def test_what_the_configuration_accepts_counts_until_its_day(fleet):
@@ -104,8 +104,8 @@ def test_what_the_configuration_accepts_counts_until_its_day(fleet):
     assert len(document(fleet)["states"]) == 2
 
 
-def test_text_says_what_it_is_what_it_costs_and_what_to_do(fleet):
-    said = call("audit", "--store", fleet, "--until", "latest").out
+def test_text_prints_what_it_is_what_it_costs_and_what_to_do(fleet):
+    printed = call("audit", "--store", fleet, "--until", "latest").out
     for words in (
         "1. Speculation is slower",
         "costs    at least",
@@ -113,8 +113,8 @@ def test_text_says_what_it_is_what_it_costs_and_what_to_do(fleet):
         "meant if",
         "do       1)",
     ):
-        assert words in said
-    assert "undetermined: kv-memory-unused" in said and "inferdoc audit --since 24h" in said
+        assert words in printed
+    assert "undetermined: kv-memory-unused" in printed and "inferdoc audit --since 24h" in printed
     loud = call("audit", "--store", fleet, "--until", "latest", "-v").out
     for words in ("worked out as", "source", "not in use: ", "kv_block_idle_p50"):
         assert words in loud

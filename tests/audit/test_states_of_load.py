@@ -49,35 +49,35 @@ def test_a_tail_that_leaves_the_median_under_load_only(at_noon, otherwise, stand
     assert ("tail-leaves-median-under-load" in standing(fleet)) == stands
 
 
-def test_a_queue_beyond_the_promise_that_nobody_bounds():
-    promise = [SloSection({"ttft_p99": 2.0})]
+def test_a_queue_beyond_the_objective_that_nobody_bounds():
+    objective = [SloSection({"ttft_p99": 2.0})]
     noon = {"queue_time_p99": np.where(NOON, 5.0, 0.1), "ttft_p99": 1.0}
-    assert "no-admission-limit" in standing(watched(pods(2, **noon), slo=promise))
+    assert "no-admission-limit" in standing(watched(pods(2, **noon), slo=objective))
     refusing = noon | {"admission_rejections_rate": np.where(NOON, 0.5, 0.0)}
-    assert "no-admission-limit" not in standing(watched(pods(2, **refusing), slo=promise))
+    assert "no-admission-limit" not in standing(watched(pods(2, **refusing), slo=objective))
     assert "no-admission-limit" not in standing(watched(pods(2, **noon)))
     assert "no-admission-limit" not in doubts(watched(pods(2, **noon)))
 
 
-def test_more_gpus_than_memory_and_promise_ask_for():
+def test_more_gpus_than_memory_and_objective_need():
     idle = {"kv_usage": 0.1, "kv_usage_mean": 0.08, "prefix_hit_ratio": 0.5, "itl_p99": 0.01}
-    promise = [SloSection({"itl_p99": 0.05})]
-    assert "tensor-parallel-larger-than-needed" in standing(watched(pods(2, **idle), gpus=4, slo=promise))
-    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=1, slo=promise))
+    objective = [SloSection({"itl_p99": 0.05})]
+    assert "tensor-parallel-larger-than-needed" in standing(watched(pods(2, **idle), gpus=4, slo=objective))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=1, slo=objective))
     assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=4))
     slow = idle | {"itl_p99": 0.04}
-    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=promise))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=objective))
 
 
 def started(*ages_h: float, load_s: float = 0.0) -> dict[str, np.ndarray]:
     """Start times of the processes of a pod that ended at these ages; each shows its page load_s after it began."""
     times = START_MS / 1000 + 90.0 * np.arange(STEPS)
-    began, running, begin = np.full(STEPS, np.nan), np.full(STEPS, np.nan), times[0] - 3600.0
+    starts, running, begin = np.full(STEPS, np.nan), np.full(STEPS, np.nan), times[0] - 3600.0
     for age in (*ages_h, 48.0):
         alive = (times >= begin + load_s) & (times < begin + 3600 * age)
-        began[alive], running[alive] = begin, 20.0
+        starts[alive], running[alive] = begin, 20.0
         begin += 3600 * age
-    return {"process_start_time": began, "running": running}
+    return {"process_start_time": starts, "running": running}
 
 
 def test_starts_that_take_longer_than_five_minutes():
@@ -115,5 +115,5 @@ def test_a_context_limit_matters_where_the_cache_is_at_work():
     full, empty = wide | {"kv_usage_mean": 0.7}, wide | {"kv_usage_mean": 0.2}
     assert "context-limit-far-over-use" in standing(watched(pods(2, **full)))
     assert "context-limit-far-over-use" not in standing(watched(pods(2, **empty)))
-    asked = full | {"max_tokens_p90": 60_000.0}
-    assert "context-limit-far-over-use" not in standing(watched(pods(2, **asked)))
+    requested = full | {"max_tokens_p90": 60_000.0}
+    assert "context-limit-far-over-use" not in standing(watched(pods(2, **requested)))

@@ -42,7 +42,7 @@ def test_the_list_has_the_newest_first(left):
     assert [row["id"] for row in json.loads(call("history", "--record", path, "-o", "json").out)] == [newest, oldest]
 
 
-def test_one_incident_has_its_looks_and_its_document(left):
+def test_one_incident_has_its_runs_and_its_document(left):
     path, (newest, oldest) = left
     text = call("history", oldest, "--record", path).out
     assert "alerts" in text and "diagnosis runs" in text and "resolved:" in text

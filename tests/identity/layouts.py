@@ -160,10 +160,10 @@ def federated(rule: Rule) -> Rule:
     """All of it through one server's /federate without honor_labels."""
 
     def through(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels] | None:
-        told = rule(target, own, name)
-        if told is None:
+        reported = rule(target, own, name)
+        if reported is None:
             return None
-        where, own = told
+        where, own = reported
         shown = {(f"exported_{k}" if k in where else k): v for k, v in own.items()} | where
         top = {
             "job": "federate",

@@ -33,7 +33,7 @@ def kept(tmp_path_factory, store_of):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_judged_again_it_tells_the_same_to_the_last_word(kept, name):
+def test_evaluated_again_it_reports_the_same_to_the_last_word(kept, name):
     then, now = capsule.replay(kept[name])
     assert same_story(then.document, now) and not differences(then.document, now)
     assert [f.evidence for f in then.document.findings] == [f.evidence for f in now.findings]
@@ -59,7 +59,7 @@ def test_the_same_samples_make_the_same_file(store_of, kept, tmp_path):
 
 
 @pytest.mark.live
-def test_from_a_prometheus_it_is_judged_as_there(prometheus_of, tmp_path):
+def test_from_a_prometheus_it_is_evaluated_as_there(prometheus_of, tmp_path):
     place = tmp_path / "one.capsule"
     with closing(open_source(prometheus=prometheus_of("kv-transfer-backlog"))) as source:
         then = capsule.save(place, source, Config(), load_catalogue(), {"since": "30m", "until": "latest"})
@@ -68,7 +68,7 @@ def test_from_a_prometheus_it_is_judged_as_there(prometheus_of, tmp_path):
     assert same_story(kept.document, now), differences(kept.document, now)
 
 
-def test_a_finding_that_is_not_told_again_is_a_difference(kept, tmp_path):
+def test_a_finding_that_is_not_reported_again_is_a_difference(kept, tmp_path):
     changed = tmp_path / "changed.capsule"
     with zipfile.ZipFile(kept["engine-hung"]) as old, zipfile.ZipFile(changed, "w") as new:
         document = msgspec.json.decode(old.read("capsule.json"))

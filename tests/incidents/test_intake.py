@@ -29,7 +29,7 @@ def take_next(record: Record, now: float = NOW) -> str | None:
     return None if taken is None else taken[0].why
 
 
-def test_a_first_alert_opens_an_incident_and_asks_for_a_look(record):
+def test_a_first_alert_opens_an_incident_and_requests_a_run(record):
     assert entered(record, alert(pod="vllm-0")) == "accepted"
     (incident,) = record.incidents()
     assert incident.place.pool == ("", "llm", "m") and incident.place.pod == "vllm-0" and incident.opened == NOW
@@ -44,7 +44,7 @@ def test_the_same_message_again_is_nothing_new_until_it_is_a_repeat(record):
     assert len(ids(record)) == 1 and [run.why for run in record.runs(ids(record)[0])] == ["alert", "repeat"]
 
 
-def test_a_look_that_was_taken_again_by_itself_is_no_repeat(record):
+def test_a_run_that_was_repeated_by_itself_is_no_repeat(record):
     entered(record, alert())
     taken = runs.begin(record, NOW)
     runs.fail(record, taken[0], "nothing to read", NOW, ())
@@ -54,7 +54,7 @@ def test_a_look_that_was_taken_again_by_itself_is_no_repeat(record):
     assert [run.why for run in record.runs(ids(record)[0])] == ["alert", "again", "repeat"]
 
 
-def test_messages_while_a_look_waits_are_one_look(record):
+def test_messages_while_a_run_waits_are_one_run(record):
     entered(record, alert())
     assert entered(record, alert("ItlHigh", starts=NOW + 5), now=NOW + 5) == "merged"
     (incident,) = record.incidents()
@@ -95,7 +95,7 @@ def test_an_incident_is_over_with_its_last_alert(record):
     assert [run.why for run in record.runs(incident.id)] == ["alert", "resolved"]
 
 
-def test_what_is_over_before_anybody_looked_is_still_told_as_an_alert(record):
+def test_what_is_over_before_anybody_checked_is_still_reported_as_an_alert(record):
     entered(record, alert())
     entered(record, alert(ends=NOW + 20), now=NOW + 21)
     assert take_next(record, NOW + 21) == "alert"

@@ -160,7 +160,7 @@ def test_the_answer_says_what_it_compared_with(tmp_path):
     assert last.window.baseline.kind == "lifetime" and last.window.baseline.from_ is None
     harm = {e.signal: e for e in last.findings[0].evidence if e.role == "harm"}
     assert harm["itl_mean"].observed > harm["itl_mean"].baseline > 0
-    assert "before 2026-11-18" in render(last, "text") and "began before" in render(last, "text", detail=1)
+    assert "before 2026-11-18" in render(last, "text") and "started before" in render(last, "text", detail=1)
 
 
 def test_a_short_look_is_one_look(tmp_path):

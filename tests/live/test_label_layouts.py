@@ -15,8 +15,8 @@ from inferdoc.report.doctor import examine
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server
+from tests.identity.assertions import assert_identified, assert_lines
 from tests.identity.layouts import SHAPES
-from tests.identity.told import assert_identified, assert_lines
 from tests.sampling import sampled
 
 pytestmark = pytest.mark.live

@@ -30,7 +30,7 @@ DRAFTS = Band("spec_acceptance_rate", "a test", low=0.60, bad=0.50)
         (0.5, Band("prefix_hit_ratio", "a test", warn=0.3), "down", "good"),
     ],
 )
-def test_only_what_hurts_is_more_than_a_note(value, band, harm, state):
+def test_only_what_affects_is_more_than_a_note(value, band, harm, state):
     assert graded(value, band, harm) == state
 
 

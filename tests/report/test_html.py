@@ -110,7 +110,7 @@ def test_one_whole_file_that_loads_nothing(page: str) -> None:
     assert len(page.encode()) < SIZE_LIMIT
 
 
-def test_says_what_the_diagnosis_says(thrash: Diagnosis, page: str) -> None:
+def test_prints_what_the_diagnosis_prints(thrash: Diagnosis, page: str) -> None:
     text = Page(page).text
     (finding, *_) = thrash.findings
     for words in (thrash.summary, finding.title, finding.certainty, "What happened when", "onset 09:19:13"):

@@ -66,7 +66,7 @@ def test_nothing_reads_like_code(answer):
         assert found is None, (form, words[max(0, found.start() - 60) : found.end() + 20])
 
 
-def test_text_says_what_the_document_says(answer):
+def test_text_prints_what_the_document_prints(answer):
     brief = " ".join(render(answer, "text", detail=1).split())
     for finding in answer.findings:
         assert finding.title in brief and finding.id in brief

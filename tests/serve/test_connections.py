@@ -125,7 +125,7 @@ def test_requests_that_are_worked_on_leave_room_for_health_and_webhooks(service,
     assert service.post(webhook(firing())).status_code == 200
 
 
-def test_no_body_is_awaited_where_nobody_must_say_who_he_is(service):
+def test_no_body_is_awaited_where_no_credentials_are_required(service):
     with connect(service, POST.replace(b"/alertmanager", b"/healthz")) as raw:
         assert b" 405 " in raw.recv(4096)
 

@@ -162,7 +162,7 @@ async def served(service: Dispatcher, got: Counter, title: str, faults: Faults) 
 
 
 @pytest.mark.parametrize(("begin", "step", "length"), [(1, 3, 1), (2, 3, 1), (3, 3, 1), (1, 4, 7)])
-def test_whatever_call_fails_all_that_was_accepted_is_told_once(
+def test_whatever_call_fails_all_that_was_accepted_is_reported_once(
     tmp_path, sick, quick, monkeypatch, begin, step, length
 ):
     title = sick.findings[0].title

@@ -54,7 +54,7 @@ def test_a_file_without_a_secret_is_refused_at_the_start(tmp_path, content):
     assert "two" not in str(refused.value)
 
 
-def test_everything_but_health_asks_who_calls(tmp_path, sick):
+def test_everything_but_health_requests_who_calls(tmp_path, sick):
     token, password = tmp_path / "token", tmp_path / "password"
     token.write_text(TOKEN + "\n")
     password.write_text("pass word")
@@ -279,7 +279,7 @@ def test_many_webhooks_at_once_are_each_answered_merged_or_refused(tmp_path, sic
         assert len(service.record.incidents()) <= 20
 
 
-def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
+def test_a_redirect_is_not_followed_and_no_secret_is_reported(tmp_path, sick):
     elsewhere, secret = Hook(), "/services/T0/s3cret"
     hook = Hook(307, location=elsewhere.address + "/stolen")
     url = tmp_path / "url"

@@ -10,7 +10,7 @@ from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
 
 
-def test_a_fault_of_another_cluster_is_not_told(tmp_path):
+def test_a_fault_of_another_cluster_is_not_reported(tmp_path):
     """One server holds two clusters: an alert of the calm one is not about the hung engine of the other."""
     store = tmp_path / "fleet.db"
     with Store.open(store, "w") as opened:

@@ -42,7 +42,7 @@ def over_note(incident, sick) -> Note:
     return note(over, DiagnosisRun(2, incident.id, "resolved", "done", NOW, NOW), sick, incident, None)
 
 
-def test_a_note_says_cause_pods_onset_next_and_where_to_read_on(firing_note, sick):
+def test_a_note_prints_cause_pods_onset_next_and_where_to_read_on(firing_note, sick):
     finding = sick.findings[0]
     facts = dict(firing_note.facts)
     assert firing_note.title.startswith(finding.title) and firing_note.colour == finding.severity
@@ -61,7 +61,7 @@ def test_the_first_line_of_evidence_is_what_users_feel(firing_note, sick):
     assert firing_note.evidence[0].startswith(harm[0]) and firing_note.evidence[1].startswith(symptoms[0])
 
 
-def test_the_end_tells_how_long_what_ended_it_and_when_it_was_before(over_note):
+def test_the_end_reports_how_long_what_ended_it_and_when_it_was_before(over_note):
     facts = dict(over_note.facts)
     assert over_note.state == "resolved" and over_note.title.startswith("Resolved: ")
     assert facts["lasted"] == "12 min" and facts["before it ended"] == "rollout of vllm: 2 pods"

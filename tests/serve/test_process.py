@@ -101,7 +101,7 @@ def test_a_kill_loses_no_incident_that_was_acknowledged(tmp_path, store_of, hook
         _until(lambda: {i["id"] for i in incidents} <= set(re.findall(r"\d{8}-\d{4}-[0-9a-f]{6}", str(hook.bodies))))
 
 
-def test_told_to_end_it_finishes_what_is_under_way(tmp_path, store_of, hook):
+def test_on_sigterm_it_finishes_what_is_under_way(tmp_path, store_of, hook):
     with serving(tmp_path, store_of("control-steady"), hook) as (process, address):
         requests.post(f"{address}/alertmanager", json=webhook(firing()), timeout=10)
         _until(lambda: "inferdoc_looks_waiting 0.0" in requests.get(f"{address}/metrics", timeout=5).text)

@@ -26,7 +26,7 @@ def slack(hook: Hook) -> tuple[OutputSection, ...]:
     return (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
 
 
-def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hook):
+def test_an_alert_is_answered_at_once_and_reported_to_the_output(tmp_path, sick, hook):
     runner = GivenRunner({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
     with running(tmp_path, runner, slack(hook)) as service:
         assert service.post(webhook(firing(pod="vllm-1"))).json() == {"result": "accepted"}
@@ -54,7 +54,7 @@ def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hoo
         assert service.get("/healthz").text == "ok\n" and service.get("/readyz").text == "ready\n"
 
 
-def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
+def test_the_end_prints_how_long_and_what_changed(tmp_path, sick, hook):
     with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: len(hook.bodies) == 1)
@@ -63,14 +63,14 @@ def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
         assert hook.bodies[1]["text"].startswith("🟢 Resolved: ") and "rollout of vllm" in str(hook.bodies[1])
 
 
-def test_could_not_look_is_told_too(tmp_path, hook):
+def test_a_failed_run_is_reported_too(tmp_path, hook):
     with running(tmp_path, GivenRunner({}, {}, answer="the server does not answer"), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
         assert "Diagnosis failed: the server does not answer" in hook.bodies[0]["text"]
 
 
-def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
+def test_a_repeat_reports_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
     runner = GivenRunner({}, {}, answer=sick)
     with running(tmp_path, runner, slack(hook)) as service:
         started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
@@ -110,7 +110,7 @@ def test_the_metrics_count_what_happened(tmp_path, sick, hook):
         assert samples["inferdoc_verdict", sick.verdict] == 1
 
 
-def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
+def test_the_api_is_as_documented(tmp_path, sick, hook):
     with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
@@ -135,7 +135,7 @@ def test_tenants_are_those_that_are_configured(tmp_path, sick):
             assert answer.status_code == 403, refused
 
 
-def test_what_waits_when_it_ends_is_looked_at_after_the_next_start(tmp_path, sick, hook):
+def test_what_waits_when_it_ends_is_diagnosed_after_the_next_start(tmp_path, sick, hook):
     slow = GivenRunner({}, {}, answer=sick, seconds=0.5)
     with running(tmp_path, slow, slack(hook)) as service:
         for number in range(3):

@@ -19,12 +19,12 @@ def answer(*findings, verdict="critical"):
     return SimpleNamespace(findings=list(findings), verdict=verdict)
 
 
-def test_all_of_the_first_look_is_new():
+def test_all_of_the_first_run_is_new():
     logged = news(None, answer(finding(pods=("a", "b"))))
     assert logged == ["new      engine-down: critical, likely, since 11:18:52Z, on a, b"]
 
 
-def test_nothing_is_said_where_nothing_changed():
+def test_nothing_is_printed_where_nothing_changed():
     assert news(answer(finding()), answer(finding())) == []
 
 
@@ -45,14 +45,14 @@ def test_a_finding_that_lasts_no_more_has_ended_with_its_time():
     assert news(answer(over), answer(over)) == []
 
 
-def test_what_is_said_of_a_finding_that_lasts():
+def test_what_is_printed_of_a_finding_that_lasts():
     after = finding(certainty="proven", severity="warning", pods=("b", "c"))
     assert news(answer(finding(pods=("a", "b"))), answer(after)) == [
         "changed  engine-down: critical -> warning; likely -> proven; also on c; no longer on a"
     ]
 
 
-def test_two_places_with_one_cause_are_told_apart():
+def test_two_places_with_one_cause_are_distinguished():
     here, there = finding(namespace="x"), finding(namespace="y", pods=("b",))
     assert news(answer(here, there), answer(here)) == ["ended    engine-down, on b"]
 

@@ -59,8 +59,8 @@ def logged(monkeypatch):
 
 
 def test_blocks_are_of_changes_alone(logged):
-    calm, sick = run(verdict="healthy"), run(finding())
-    out, err = logged(calm, calm, sick, sick, calm)
+    healthy, sick = run(verdict="healthy"), run(finding())
+    out, err = logged(healthy, healthy, sick, sick, healthy)
     assert out == [
         "11:20:00Z  HEALTHY  In a sentence.\n",
         "11:20:00Z  CRITICAL  In a sentence.\n  verdict  healthy -> critical\n" + NEW,
@@ -74,14 +74,14 @@ def test_a_document_is_written_whole_where_something_changed(logged):
     assert out == ["{1}", "{3}"]
 
 
-def test_a_fault_is_said_once_and_when_it_is_over(logged):
+def test_a_fault_is_printed_once_and_when_it_is_over(logged):
     gone = SourceError("cannot be reached")
     out, err = logged(run(), gone, gone, run())
     assert err == ["cannot be reached"]
     assert out[1:] == ["11:20:00Z  CRITICAL  In a sentence.\n  readable again\n"]
 
 
-def test_what_no_look_can_cure_ends_it():
+def test_what_no_run_can_fix_ends_it():
     with pytest.raises(ConfigError):
         print_changes(watch(ConfigError("nonsense")), print, print)
 
@@ -109,7 +109,7 @@ def interruptible() -> None:
 PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
 
 
-def test_q_ends_a_sleep_that_began_after_its_signal(monkeypatch):
+def test_q_ends_a_sleep_that_started_after_its_signal(monkeypatch):
     with terminal() as there, os.fdopen(os.dup(there.inside)) as keyboard:
         monkeypatch.setattr(sys, "stdin", keyboard)
         monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: None)

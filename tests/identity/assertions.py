@@ -34,13 +34,13 @@ def assert_identified(shape: Shape, answer: DiagnosisWithSeries) -> None:
 
 def assert_lines(shape: Shape, lines: list[str]) -> None:
     """Doctor says what is hard to tell, and nothing where the labels are ordinary."""
-    said: list[str] = []
+    printed: list[str] = []
     for before, line in zip(["", *lines], lines, strict=False):
         if line.startswith("labels "):
-            said.append(line.removeprefix("labels").strip())
-        elif said and line.startswith(" " * 12) and before.startswith(("labels ", " " * 12)):
-            said[-1] += f" {line.strip()}"
-    assert len(said) == len(shape.doctor), said
-    for line, words in zip(said, shape.doctor, strict=True):
-        assert words in line, said
-    assert all(";" in line for line in said), "a line without a cure"
+            printed.append(line.removeprefix("labels").strip())
+        elif printed and line.startswith(" " * 12) and before.startswith(("labels ", " " * 12)):
+            printed[-1] += f" {line.strip()}"
+    assert len(printed) == len(shape.doctor), printed
+    for line, words in zip(printed, shape.doctor, strict=True):
+        assert words in line, printed
+    assert all(";" in line for line in printed), "a line without a cure"
