@@ -14,7 +14,7 @@ from inferdoc.report.markdown import step_words
 
 def audit_markdown(answer: Audit) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
-    lines = ["# Standing states", "", words(answer.summary), ""]
+    lines = ["# Persistent issues", "", words(answer.summary), ""]
     for line in answer.source.incomplete:
         lines += [f"Incomplete: {words(line)}.", ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]

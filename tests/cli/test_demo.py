@@ -159,4 +159,4 @@ def test_what_does_not_exist_is_one_line_with_near_names() -> None:
     refused(call("demo", "--fault", "zzz"), 2, "zzz", "demo --list")
     refused(call("demo", "--fault", "control-steady"), 2, "control-steady", "nothing strikes it")
     refused(call("demo", "--recording", "slow-replik"), 2, "slow-replik", "slow-replica")
-    refused(call("demo", "--fault", "engine-hung", "--recording", "engine-hung"), 2, "one of them")
+    refused(call("demo", "--fault", "engine-hung", "--recording", "engine-hung"), 2, "mutually exclusive")

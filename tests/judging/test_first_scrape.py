@@ -191,8 +191,8 @@ def test_an_engine_is_recognised_by_its_address_however_it_is_written(tmp_path):
         assert kept.code == 3 and (tmp_path / "kept.db").is_file()
         wrong = call("diagnose", "--prometheus", url, "--since", "5m")
         refused(wrong, 4, "no Prometheus API", f"inferdoc diagnose {url}")
-        refused(call("diagnose", url, "--since", "5m"), 2, "--since asks for a past")
-        refused(call("diagnose", url, tmp_path / "kept.db"), 2, "one server or store, or pages")
+        refused(call("diagnose", url, "--since", "5m"), 2, "--since needs history")
+        refused(call("diagnose", url, tmp_path / "kept.db"), 2, "one server or store, or only")
 
 
 def test_who_is_there_and_what_it_reads_need_no_store_either(tmp_path, store_of):

@@ -252,7 +252,7 @@ def test_unknown(tmp_path: Path) -> None:
     assert result.return_value == 3, result.output
     parsed = Page(result.stdout)
     assert "unknown" in parsed.text
-    assert "What could not be judged" in parsed.text
+    assert "Not evaluated" in parsed.text
 
 
 def test_many_findings_stay_a_small_file(thrash: Diagnosis) -> None:

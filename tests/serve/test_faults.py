@@ -244,5 +244,5 @@ def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, s
         service.until(lambda: any("HTTP 503" in line for line in service.logged))
         assert 'inferdoc_posts_waiting{output="slack"} 1.0' in service.get("/metrics").text
         assert "1 waiting" in service.get("/health").text and service.get("/readyz").status_code == 200
-        assert any("tried again for 48 h" in line for line in service.logged)
+        assert any("retried for 48 h" in line for line in service.logged)
     hook.stop()
