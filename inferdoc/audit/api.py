@@ -36,7 +36,7 @@ NUMBER = re.compile(r"\{(\w+)\}")
 
 
 def problems(catalogue: Catalogue) -> Iterator[str]:
-    """One line per thing that is wrong with the standing states of a catalogue."""
+    """One line per error in the persistent issues of a catalogue."""
     standing = catalogue.standing
     limits = catalogue.tiers.thresholds
     causes = {*catalogue.recipes, *catalogue.disabled}  # a disabled cause has its runbook too
@@ -102,7 +102,7 @@ def audit(
     from_: Moment | None = None,
     options: AuditOptions | None = None,
 ) -> Audit:
-    """The standing states of a fleet in a window of a source.
+    """The persistent issues of a fleet in a window of a source.
 
     since: how long before `until` (a duration such as "24h"), from_: or when; until: a time, "now" or "latest". Raises
     SourceError where the source cannot be read, CatalogueError where a state names what does not exist.

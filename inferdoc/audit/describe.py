@@ -224,15 +224,15 @@ def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:
 def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int, gaps: Sequence[str] = ()) -> str:
     """One sentence for a ticket. gaps: what was not read."""
     if gaps and not states:
-        return f"No standing state in what was read, but the data is incomplete: {gaps[0]}."
+        return f"No persistent issue in the data that was read, but it is incomplete: {gaps[0]}."
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
     many = how_many(pods, "pod")
     if not states:
-        return f"No standing state on {many}."
+        return f"No persistent issue on {many}."
     priced = [state.wasted for state in states if state.wasted is not None]
     first = states[0]
-    head = f"{how_many(len(states), 'standing state')} on {many}"
+    head = f"{how_many(len(states), 'persistent issue')} on {many}"
     top = f"{first.title} ({some(first.place.pods, MOST_NAMED)}"
     cost = f", {cost_words(first)})" if priced and first.wasted is not None else ")"
     return f"{head}; first: {top}{cost}."

@@ -144,7 +144,7 @@ def test_an_audit_and_a_forecast_answer(tools):
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "printed"),
     [
         ("runbook", {"cause": "kv-preemption-trash"}, 'did you mean "kv-preemption-thrash"?'),
         ("recipes", {"word": "unicorn"}, "no cause holds the word 'unicorn'"),

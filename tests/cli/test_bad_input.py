@@ -19,7 +19,7 @@ from tests.source.fake_server import Answer, serving
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ('[source]\nstroe = "a.db"\n', "stroe"),
         ("[sauce]\n", "sauce"),
@@ -89,7 +89,7 @@ def test_a_sound_recipe_is_good(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "printed"),
     [
         ("signal: waiting,", "signal: waitin,", "waiting"),
         ("rises: 2.0", "grows: 2.0", "grows"),
@@ -138,7 +138,7 @@ def test_a_new_cause_is_three_files_and_the_check_prints_what_is_missing(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("slow-gpu", "is declared in"), ("My Cause", "small letters and digits with hyphens")]
+    ("name", "printed"), [("slow-gpu", "is declared in"), ("My Cause", "small letters and digits with hyphens")]
 )
 def test_a_new_cause_needs_a_name_of_its_own(tmp_path, name, printed):
     refused(call("recipes", "new", name, "--into", tmp_path), 2, printed)
@@ -162,7 +162,7 @@ def test_an_overlay_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "printed"),
     [
         (Answer(200, b'{"status":"success","data":', {"Content-Type": "application/json"}), "JSON"),
         (Answer(200, b'{"status":"success","data":{"resultType":"vector","result":[{"met', cut=60), ""),
@@ -310,7 +310,7 @@ def test_a_choice_of_labels_that_is_none(store_of, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("no-such-baseline", "--baseline 'no-such-baseline' is neither TIME..TIME nor a stored baseline"),
         ("../..", "--baseline '../..' is neither TIME..TIME nor a stored baseline"),

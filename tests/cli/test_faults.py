@@ -103,7 +103,7 @@ def test_a_configuration_that_makes_no_sense(tmp_path: Path, store_of, text: str
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("[" * DEEP, "nested"),
         ("{a: " * DEEP, "nested"),

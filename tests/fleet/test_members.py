@@ -258,7 +258,7 @@ def test_configuration_before_label_before_card():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kept"),
+    ("expected", "kept"),
     [
         (FleetFilter(), ["d0", "f0"]),
         (FleetFilter(model="qwen"), ["d0", "f0"]),
