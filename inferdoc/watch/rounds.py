@@ -13,7 +13,6 @@ from inferdoc.escaping import one_line
 from inferdoc.incidents.compare import placed
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.times import rfc3339
-from inferdoc.watch.screen import Screen, leaving
 from inferdoc.words import how_many
 
 
@@ -169,6 +168,8 @@ def print_changes(
 def show_in_place(watch: Watch, terminal: TextIO, place: str) -> WatchState:
     """Run until the user quits, with the latest report on the terminal; the final state. place: name of the source.
     Raises KeyboardInterrupt with the state as its argument."""
+    from inferdoc.watch.screen import Screen, leaving  # loads rich, which a single diagnosis does not need
+
     rounds, screen = WatchState(watch), Screen(terminal)
 
     def paint(doing: str) -> None:

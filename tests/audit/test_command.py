@@ -123,9 +123,8 @@ def test_text_prints_what_it_is_what_it_costs_and_what_to_do(fleet):
 
 def test_markdown_and_html(fleet):
     text = call("audit", "--store", fleet, "--until", "latest", "-o", "markdown").out
-    assert (
-        text.startswith("# Persistent issues") and "| 1 | Speculation is slower" in text and "## Undetermined" in text
-    )
+    assert text.startswith("# Persistent issues") and "| 1 | Speculation is slower" in text
+    assert "## Undetermined" in text
     page = call("audit", "--store", fleet, "--until", "latest", "-o", "html").out
     assert page.startswith("<!DOCTYPE html>") and "Speculation is slower" in page and "<script" not in page
 

@@ -392,7 +392,7 @@ SHAPES: Mapping[str, Shape] = {
     "ha-pair-unknown-label": Shape(stored_by_two, beside=("telemetry-artifact",), doctor=("stored_by: prometheus-0",)),
     "k8s-cluster": Shape(under(two_cluster_labels), clusters=("eu-1",)),
     "two-clusters": Shape(two_clusters, clusters=("eu-1", "us-1")),
-    "two-clusters-unknown-label": Shape(two_regions, clusters=("east", "west"), doctor=("which region tells apart",)),
+    "two-clusters-unknown-label": Shape(two_regions, clusters=("east", "west"), doctor=("which region distinguishes",)),
     "hostname-only": Shape(under(hostname_only), doctor=("by Hostname the GPUs of node-0",)),
     "mig": Shape(under(sliced)),
     "no-up": Shape(under(without_up), doctor=("no up series",)),

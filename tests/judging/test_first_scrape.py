@@ -202,7 +202,7 @@ def test_who_is_there_and_what_it_reads_need_no_store_either(tmp_path, store_of)
         assert ONE_SCRAPE not in " ".join(looked.out.split())
         rows = call("signals", url, "--for", "2s", "--interval", "1s", "-o", "json")
         assert any(row["signal"] == "generation_tokens_rate" for row in json.loads(rows.out)), rows.err
-        refused(call("doctor", url, "--store", tmp_path / "kept.db"), 2, "name two sources")
+        refused(call("doctor", url, "--store", tmp_path / "kept.db"), 2, "mutually exclusive")
     assert "slow-replica" in call("doctor", store_of("slow-replica")).out
     assert call("signals", store_of("slow-replica"), "--health").code == 1
 
