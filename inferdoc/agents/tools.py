@@ -29,8 +29,8 @@ from inferdoc.agents.summaries import (
     sentence,
     some,
 )
-from inferdoc.audit.beside import diagnosis
 from inferdoc.audit.model import StandingState, Wasted
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.audit.request import audited
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
@@ -40,7 +40,7 @@ from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
 from inferdoc.report.health import STATES, table
 from inferdoc.report.runbook import page, pages
-from inferdoc.report.shown import Shown
+from inferdoc.report.signal_filter import Shown
 from inferdoc.report.signals import limits
 from inferdoc.source.identified import Identified
 from inferdoc.times import seconds_of

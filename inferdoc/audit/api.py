@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from inferdoc import __version__
 from inferdoc.audit.declared import add_declared
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
-from inferdoc.audit.judge import about, judge
+from inferdoc.audit.evaluate import about, judge
 from inferdoc.audit.manifest import Declared
 from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow, rank
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES
-from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
+from inferdoc.audit.window_data import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config

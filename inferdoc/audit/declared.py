@@ -9,7 +9,7 @@ import numpy as np
 from inferdoc.audit.manifest import Declared
 from inferdoc.audit.quantities import Amount, Quantity
 from inferdoc.audit.starts import STARTED, cold_start
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.view import Unit
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from inferdoc.audit.judge import Doubt, Standstill, Verdicts
+from inferdoc.audit.evaluate import Doubt, Standstill, Verdicts
 from inferdoc.audit.model import (
     Advice,
     AuditedPool,
@@ -23,7 +23,7 @@ from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES, weight
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing, State, StateStep
 from inferdoc.config import Config
 from inferdoc.config_sections import AcceptedSection, PricesSection
@@ -42,7 +42,7 @@ def wasted(watched: Watched, prices: PricesSection, entry: Standstill) -> Wasted
     if entry.state.waste is None:
         return None
     formula = WASTES[entry.state.waste]
-    gpus = formula.of(watched, entry.units)
+    gpus = formula.measure(watched, entry.units)
     if gpus is None or gpus < LEAST_GPUS:
         return None
     price = prices.tiers.get(entry.pool.tier)

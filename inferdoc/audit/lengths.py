@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from inferdoc.audit.quantities import Amount, Quantity, middle
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.judging.view import Unit
 
 INPUTS = ("kv_capacity_tokens", "kv_max_concurrency", "prompt_len_p99", "output_len_p90")

@@ -11,7 +11,7 @@ import numpy as np
 from inferdoc.audit.manifest import FIELDS
 from inferdoc.audit.quantities import Amount, pool_mean
 from inferdoc.audit.registry import REGISTRY
-from inferdoc.audit.watched import SETTINGS, Watched
+from inferdoc.audit.window_data import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit

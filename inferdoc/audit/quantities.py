@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.watched import Watched, mean_of_rows
+from inferdoc.audit.window_data import Watched, mean_of_rows
 from inferdoc.capacity.speculation import DRAFT_COST, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool

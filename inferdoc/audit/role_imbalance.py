@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from inferdoc.audit.quantities import USE_INPUTS, USE_OPTIONAL, Quantity, use_of
-from inferdoc.audit.watched import Watched, mean_of_rows
+from inferdoc.audit.window_data import Watched, mean_of_rows
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 
 OTHER = {"prefill": "decode", "decode": "prefill"}

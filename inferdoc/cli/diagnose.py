@@ -66,7 +66,7 @@ def command(**params: Any) -> int:
     Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 source not
     readable.
     """
-    from inferdoc.audit.beside import diagnosis
+    from inferdoc.audit.persistent import diagnosis
     from inferdoc.audit.request import audited_beside
     from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, urls_of
     from inferdoc.cluster.traces import link_traces

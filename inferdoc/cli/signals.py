@@ -32,7 +32,7 @@ def command(**params: Any) -> int:
     from inferdoc.report.health import HURTING, table
     from inferdoc.report.health import as_json as health_json
     from inferdoc.report.health import as_text as health_text
-    from inferdoc.report.shown import Shown
+    from inferdoc.report.signal_filter import Shown
     from inferdoc.report.signals import as_json, as_text, listing, readings
 
     config = options.configuration()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferdoc.audit.beside import diagnosis
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin

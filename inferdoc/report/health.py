@@ -26,7 +26,7 @@ from inferdoc.judging.request import options_of
 from inferdoc.judging.session import read_session
 from inferdoc.judging.visibility import Visibility
 from inferdoc.report.columns import TABLES, Columns, marked
-from inferdoc.report.natural import natural
+from inferdoc.report.natural_sort import natural
 from inferdoc.report.signals import LOOK_BACK, Row, limits, readings
 from inferdoc.report.wrapping import width, wrap
 from inferdoc.source.base import Source

@@ -19,7 +19,7 @@ from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.yields import GPU_SIGNALS
 from inferdoc.report.columns import Columns, marked
-from inferdoc.report.natural import natural
+from inferdoc.report.natural_sort import natural
 from inferdoc.report.wrapping import WIDEST
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame

@@ -25,13 +25,13 @@ from inferdoc.expose.rounds import Rounds
 from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
+from inferdoc.serve.api_schema import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.message import MessageError, read_alerts
 from inferdoc.serve.metrics import MetricsPage, TextFiles
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
 from inferdoc.serve.runner import TENANT_HEADER
-from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
 from inferdoc.times import rfc3339
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.audit.beside import add_persistent
+from inferdoc.audit.persistent import add_persistent
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config, config_file, load_config, promises_of

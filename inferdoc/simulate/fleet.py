@@ -215,7 +215,7 @@ class SimulatedFleet:
         self.gateway.receive(attempt, now)
 
     def _stats(self, attempt: Attempt) -> ClassStats:
-        return self.router.stats.of(attempt.traffic.spec.tenant, attempt.traffic.spec.priority)
+        return self.router.stats.for_class(attempt.traffic.spec.tenant, attempt.traffic.spec.priority)
 
     def _place(self, attempt: Attempt, now: float) -> None:
         """A request may go: to the pod that the router chooses."""

@@ -18,14 +18,14 @@ def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[
     for pod in alive:
         pod.account_cpu(now)
 
-    def where(pod: Pod) -> tuple[tuple[str, str], ...]:
+    def make_labels(pod: Pod) -> tuple[tuple[str, str], ...]:
         return labels(namespace=namespace, pod=pod.name, container="vllm")
 
     for pod in alive:
-        yield counter("container_cpu_cfs_periods_total", round(pod.engine.stats.cfs_periods), where(pod))
+        yield counter("container_cpu_cfs_periods_total", round(pod.engine.stats.cfs_periods), make_labels(pod))
     for pod in alive:
         throttled = round(pod.engine.stats.throttled_periods)
-        yield counter("container_cpu_cfs_throttled_periods_total", throttled, where(pod))
+        yield counter("container_cpu_cfs_throttled_periods_total", throttled, make_labels(pod))
 
 
 def balancedness_items(pod: Pod, model_name: str, rng: np.random.Generator) -> Iterator[Item]:
@@ -106,23 +106,25 @@ def _deployments(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
 
 
 def _scalers(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
-    def where(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
+    def make_labels(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
         return labels(namespace=namespace, horizontalpodautoscaler=scaler.pool.name, **more)
 
     start = "kube_horizontalpodautoscaler"
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_status_current_replicas", len(scaler.replicas), where(scaler))
+        yield gauge(f"{start}_status_current_replicas", len(scaler.replicas), make_labels(scaler))
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_status_desired_replicas", scaler.desired, where(scaler))
+        yield gauge(f"{start}_status_desired_replicas", scaler.desired, make_labels(scaler))
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_spec_max_replicas", scaler.spec.most, where(scaler))
+        yield gauge(f"{start}_spec_max_replicas", scaler.spec.most, make_labels(scaler))
     for scaler in fleet.scalers:
         limited = scaler.desired >= scaler.spec.most
         states = {"AbleToScale": True, "ScalingActive": scaler.active, "ScalingLimited": limited}
         for condition in CONDITIONS:
             for status in ("true", "false", "unknown"):
                 is_active = status == ("true" if states[condition] else "false")
-                yield gauge(f"{start}_status_condition", is_active, where(scaler, condition=condition, status=status))
+                yield gauge(
+                    f"{start}_status_condition", is_active, make_labels(scaler, condition=condition, status=status)
+                )
 
 
 def _pod(pod: Pod, namespace: str, **more: str) -> tuple[tuple[str, str], ...]:

@@ -35,7 +35,7 @@ class ScrapeNoise:
             self._rngs[target] = np.random.default_rng([self._drawn.seed, 41, zlib.crc32(target.encode())])
         return self._rngs[target]
 
-    def late(self, target: str) -> float:
+    def draw_delay(self, target: str) -> float:
         """Seconds by which the next scrape is off its place, either way."""
         return float(self._rng(target).uniform(-1.0, 1.0)) * self._drawn.jitter
 
@@ -118,7 +118,7 @@ class FleetScraper:
         """When a scrape happens that is due at `moment`: a little off where the surroundings say so."""
         if self._noise is None:
             return moment
-        return min(max(moment + self._noise.late(target.scraped.labels["instance"]), start), until - 1e-3)
+        return min(max(moment + self._noise.draw_delay(target.scraped.labels["instance"]), start), until - 1e-3)
 
     def _scrape(self, target: SimulatedTarget, moment: float) -> None:
         if not target.exists(moment) or target.skip(moment):

@@ -117,30 +117,30 @@ def _gauges(pod: Pod, engine: Labels) -> Iterator[Item]:
 def _counters(pod: Pod, engine: Labels, model_name: str, started: float) -> Iterator[Item]:
     s = pod.engine.stats
 
-    def of(name: str, value: float, **more: str) -> Item:
+    def make_counter(name: str, value: float, **more: str) -> Item:
         return counter(name, value, tuple(sorted((*engine, *more.items()))), started)
 
-    yield of("vllm:prefix_cache_queries_total", s.prefix_queries)
-    yield of("vllm:prefix_cache_hits_total", s.prefix_hits)
-    yield of("vllm:external_prefix_cache_queries_total", s.external_queries)
-    yield of("vllm:external_prefix_cache_hits_total", s.external_hits)
-    yield of("vllm:mm_cache_queries_total", pod.engine.front.media_queries)
-    yield of("vllm:mm_cache_hits_total", pod.engine.front.media_hits)
-    yield of("vllm:num_preemptions_total", s.preemptions)
-    yield of("vllm:prompt_tokens_total", s.prompt_tokens)
-    yield of("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
-    yield of("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
-    yield of("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
-    yield of("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
+    yield make_counter("vllm:prefix_cache_queries_total", s.prefix_queries)
+    yield make_counter("vllm:prefix_cache_hits_total", s.prefix_hits)
+    yield make_counter("vllm:external_prefix_cache_queries_total", s.external_queries)
+    yield make_counter("vllm:external_prefix_cache_hits_total", s.external_hits)
+    yield make_counter("vllm:mm_cache_queries_total", pod.engine.front.media_queries)
+    yield make_counter("vllm:mm_cache_hits_total", pod.engine.front.media_hits)
+    yield make_counter("vllm:num_preemptions_total", s.preemptions)
+    yield make_counter("vllm:prompt_tokens_total", s.prompt_tokens)
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
+    yield make_counter("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
     tiers = {"device": s.device_tokens, "host": s.host_tokens, "p2p": s.p2p_tokens}
     tiers |= {"disk": 0, "external_unspecified": 0}
     for source, value in tiers.items():
-        yield of("vllm:prompt_tokens_cached_by_source_total", value, source=source)
-    yield of("vllm:generation_tokens_total", s.generation)
+        yield make_counter("vllm:prompt_tokens_cached_by_source_total", value, source=source)
+    yield make_counter("vllm:generation_tokens_total", s.generation)
     if pod.spec.flags.nan_check:
-        yield of("vllm:corrupted_requests_total", s.corrupted)
+        yield make_counter("vllm:corrupted_requests_total", s.corrupted)
     for reason in REASONS:
-        yield of("vllm:request_success_total", s.success[reason], finished_reason=reason)
+        yield make_counter("vllm:request_success_total", s.success[reason], finished_reason=reason)
     for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
         name, refused = "vllm:admission_rejections_total", reason == "max_num_queued_reqs"
         value = pod.engine.front.rejected if refused else 0

@@ -20,7 +20,9 @@ REACHES = 0.9
 """Data reach over a window when they cover so much of it."""
 
 
-def kept(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Kept], list[Unjudged]]:
+def measure_attainment(
+    history: History, slos: Sequence[Slo], pools: Sequence[Pool]
+) -> tuple[list[Kept], list[Unjudged]]:
     """Every objective that is in force in one of the pools, and those that cannot be judged."""
     found: list[Kept] = []
     unjudged: list[Unjudged] = []
@@ -52,7 +54,7 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
         one = counted.get(pool)
         if one is not None and one.share is not None:
             judged = True
-            yield _kept(history, slo, pool, one)
+            yield _measure_slo(history, slo, pool, one)
     if not judged:
         yield Unjudged(slo.id, slo.scope.text, _why(history, slo, applicable))
 
@@ -72,7 +74,7 @@ def _why(history: History, slo: Slo, applicable: Sequence[Pool]) -> str:
     return f"no requests were counted in {name or slo.signal}{hint}"
 
 
-def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
+def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
     assert slo.good is not None and one.share is not None
     burns = tuple(_burning(history, slo, pool, window) for window in windows())
     low, high = one.share

@@ -12,7 +12,7 @@ from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.fleet.members import Assignment, FleetFilter, Pool
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
-from inferdoc.slo.attainment import kept
+from inferdoc.slo.attainment import measure_attainment
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import History, read_history
 from inferdoc.slo.model import SCHEMA_ID, Kept, SloReport, Verdict
@@ -49,7 +49,7 @@ def shown(source: Identified, config: Config, catalogue: Catalogue, params: dict
     """Attainment, error budget, burn rate and goodput."""
     history = opened(source, config, catalogue, params)
     pools = chosen_pools(history, params)
-    objectives, unjudged = kept(history, catalogue.slos, pools)
+    objectives, unjudged = measure_attainment(history, catalogue.slos, pools)
     served, unserved = goodput(history, catalogue.slos, pools)
     return SloReport(
         schema_=SCHEMA_ID,

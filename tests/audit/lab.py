@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.audit.judge import Verdicts, judge
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.evaluate import Verdicts, judge
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.slo_file import load_objectives
 from inferdoc.config_sections import PodSection, SloSection
 from inferdoc.fleet.members import resolve

@@ -40,7 +40,7 @@ def test_a_pool_that_is_idle_at_its_peak_too_stands_and_costs_what_could_go():
     # H100: arithmetic binds from 989e12 / 3350e9 x 0.67 / 0.57 = 347 tokens; half of it is full use: the cache leads.
     assert compute_bound_batch(fleet, entry.units[0]) == pytest.approx(347.0, rel=1e-3)
     # 8 pods x 10 % / 60 % = 1.33, so 2 carry the peak: 6 pods of 2 GPUs could go.
-    assert WASTES["surplus_replicas"].of(fleet, entry.units) == pytest.approx(12.0)
+    assert WASTES["surplus_replicas"].measure(fleet, entry.units) == pytest.approx(12.0)
 
 
 def test_a_night_alone_does_not_report_and_a_busy_day_is_no_idle_pool():
@@ -182,7 +182,7 @@ def test_what_routing_by_prefix_would_save():
     signals = {"prefill_tokens_rate": 1500.0, "prefill_seconds_per_token": 1e-4}
     fleet = watched(hits(0.25, 0.25, 0.25, 0.25, **signals), gpus=2)
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "prefix-hits-at-chance")
-    assert WASTES["misses_by_chance"].of(fleet, entry.units) == pytest.approx(4 * 2 * 1100 * 25e-3 / 0.9 / 750)
+    assert WASTES["misses_by_chance"].measure(fleet, entry.units) == pytest.approx(4 * 2 * 1100 * 25e-3 / 0.9 / 750)
 
 
 # ---- settings and hardware
@@ -228,7 +228,7 @@ def test_a_batch_at_its_cap_with_room_for_more():
     fleet = watched(pods(2, **capped))
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "batch-cap-below-hardware")
     # 12 more would fit beside 8: 12 of 20 of what the pod could do is left undone, on each of two GPUs.
-    assert WASTES["queue_for_nothing"].of(fleet, entry.units) == pytest.approx(2 * 12 / 20)
+    assert WASTES["queue_for_nothing"].measure(fleet, entry.units) == pytest.approx(2 * 12 / 20)
     for other in ({"kv_usage_mean": 0.8}, {"waiting": 0.0}, {"running": 8 + 6 * np.sin(np.arange(STEPS))}):
         assert "batch-cap-below-hardware" not in standing(watched(pods(2, **(capped | other))))
 

@@ -27,7 +27,7 @@ def test_roles_that_are_far_apart_in_load_stand_and_cost_what_the_idler_could_gi
     fleet = apart(0.8, 0.2)
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "roles-unevenly-loaded")
     assert entry.pool.role == "prefill"
-    assert WASTES["idler_role"].of(fleet, entry.units) == pytest.approx(0.75)
+    assert WASTES["idler_role"].measure(fleet, entry.units) == pytest.approx(0.75)
     assert "roles-unevenly-loaded" in standing(apart(0.2, 0.8))
     assert "roles-unevenly-loaded" not in standing(apart(0.6, 0.5))
 
@@ -99,7 +99,7 @@ def test_a_clock_below_that_of_its_peers():
     fleet = watched({"p0": {"sm_clock_busy": 990.0}, "p1": {"sm_clock_busy": 1980.0}})
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "clock-below-peers")
     assert [unit.name for unit in entry.units] == ["p0"]
-    assert WASTES["lower_clock"].of(fleet, entry.units) == pytest.approx(0.5)
+    assert WASTES["lower_clock"].measure(fleet, entry.units) == pytest.approx(0.5)
     assert "clock-below-peers" not in standing(
         watched({"p0": {"sm_clock_busy": 1900.0}, "p1": {"sm_clock_busy": 1980.0}})
     )

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.audit.beside import diagnosis
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.audit.request import audited
 from inferdoc.audit.request import exit_code as exit_code_of_audit
 from inferdoc.catalogue.load import Catalogue, load_catalogue

@@ -8,9 +8,9 @@ from typing import Any
 from msgspec import structs
 
 from inferdoc.audit.describe import state_of
-from inferdoc.audit.judge import judge
+from inferdoc.audit.evaluate import judge
 from inferdoc.audit.model import Place, rank
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.standing import State
 from inferdoc.config import Config

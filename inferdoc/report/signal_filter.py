@@ -9,7 +9,7 @@ from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.report.health import Line
-from inferdoc.report.natural import natural
+from inferdoc.report.natural_sort import natural
 from inferdoc.report.signals import Row
 
 

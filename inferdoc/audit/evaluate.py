@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.audit.observe import ObservedUnit, observe
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing, State
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.focus import Focus
