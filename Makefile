@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What is never imported need not be compiled: Python compiles the rest when it first runs.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --editable
 
-.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock sbom bench real-vllm docs clean
+.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock sbom bench real-vllm real-stacks docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -81,13 +81,18 @@ bench: $(VENV)/.installed-test
 real-vllm: $(VENV)/.installed build/real-vllm/.installed
 	@$(BIN)/python -m benchmarks.real_vllm
 
+# Dynamo and routers from PyPI under load and under faults, recorded by a real Prometheus and diagnosed, into
+# docs/real-stacks.md. Not in CI: it installs 1.5 GB beside vLLM and takes 35 minutes.
+real-stacks: $(VENV)/.installed build/real-vllm/.installed build/real-stacks/.installed
+	@$(BIN)/python -m benchmarks.real_stacks
+
 # The documentation site in build/site; every cause at /runbooks/<id>/. Needs the network for the first installation only.
 docs: $(VENV)/.installed-docs
 	@rm -rf build/site
 	@$(BIN)/python docs/site/build.py build/site
 
 clean:
-	rm -rf $(VENV) build/site build/real-vllm .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build/site build/real-vllm build/real-stacks .pytest_cache .mypy_cache .ruff_cache
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -103,6 +108,10 @@ $(VENV)/.installed: $(BIN)/python pyproject.toml
 
 build/real-vllm/.installed: $(BIN)/python benchmarks/real_vllm/requirements.txt benchmarks/real_vllm/install.py
 	@$(BIN)/python benchmarks/real_vllm/install.py build/real-vllm/.venv
+	@touch $@
+
+build/real-stacks/.installed: $(BIN)/python $(wildcard benchmarks/real_stacks/requirements/*.txt) benchmarks/real_stacks/install.py
+	@$(BIN)/python benchmarks/real_stacks/install.py build/real-stacks
 	@touch $@
 
 # The last lines compile the tests, by two processes, which else every worker would do for itself.

@@ -8,7 +8,7 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Reading
-from inferdoc.judging.quantities import HURT, place
+from inferdoc.judging.distances import HURT, place
 from inferdoc.simulate.scrape import Scraped
 
 UNEXPLAINED = "unexplained-anomaly"

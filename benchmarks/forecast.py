@@ -38,7 +38,7 @@ from inferdoc.prewarm.week import jumps
 AHEAD = 288
 WEEK = 2016
 TRAIN_DAYS = 28
-PARTS = ("accuracy", "made", "field", "abstain", "robust", "prewarm", "speed")
+PARTS = ("accuracy", "made", "weekend", "field", "abstain", "robust", "prewarm", "speed")
 Method = Callable[[LoadSeries, str, int], tuple[np.ndarray, np.ndarray]]
 
 
@@ -232,6 +232,44 @@ def made_series() -> dict[str, LoadSeries]:
             load = rng.poisson(base * np.sqrt(level / level.mean()) * np.exp(noise))
             found[f"{shape} {seed}"] = LoadSeries(1_772_409_600, 300, load.astype(float), name=shape)
     return found
+
+
+def weekend_series(loads: dict[str, LoadSeries], zones: dict[str, str]) -> dict[str, LoadSeries]:
+    """Tenants with a weekend peak: those of `loads` with weekends times 2.5, and made ones of four shapes, 28 days."""
+    found = {}
+    for name, series in loads.items():
+        weekday = (local_seconds(series.times, zone_of(zones[name])) // DAY + 3) % 7
+        found[f"{name} x 2.5"] = replace(series, values=series.values * np.where(weekday >= 5, 2.5, 1.0))
+    bins = np.arange(28 * AHEAD)
+    hour, day = bins % AHEAD / 12, bins // AHEAD
+    evening = 15 + 60 * np.exp(-(((hour - 21) / 2.5) ** 2)) + 25 * np.exp(-(((hour - 13) / 2) ** 2))
+    afternoon = 15 + 70 * np.exp(-(((hour - 15) / 3.5) ** 2)) + 50 * np.exp(-(((hour - 21) / 2.5) ** 2))
+    rest = day % 7 >= 5
+    shapes = {
+        "twice": np.where(rest, 2.2, 1.0) * evening,
+        "four times": np.where(rest, 4.0, 1.0) * evening,
+        "other hours": np.where(rest, 2 * afternoon, evening),
+        "Saturday": np.where(day % 7 == 5, 3 * afternoon, evening),
+    }
+    for shape, base in shapes.items():
+        rng = np.random.default_rng(77)
+        level = np.exp(np.cumsum(rng.normal(0, 0.08, 28)))[day]
+        load = rng.poisson(20 * base * level * np.exp(correlated_noise(rng, 0.06, len(bins))))
+        found[shape] = LoadSeries(1_772_409_600, 300, load.astype(float), name=shape)
+    return found
+
+
+def weekend(given: argparse.Namespace) -> None:
+    """Table: a day ahead where the weekend is the peak."""
+    loads, zones = read(given.folder)
+    tenants = {name: series for name, series in loads.items() if "tenant" in name and "tokens" not in name}
+    print("\n### A day ahead, tenants with a weekend peak\n")
+    print("| series | last week | combination | without ARIMA |\n|---|---|---|---|")
+    methods = (naive("last-week"), ours("combination"), ours("combination", arima_seconds=0.0))
+    for name, series in weekend_series(tenants, zones).items():
+        zone = zones.get(name.removesuffix(" x 2.5"), "UTC")
+        scores = [f"{score(series, zone, method, given.origins).row()[0]:.2f}" for method in methods]
+        print(f"| {name} | {' | '.join(scores)} |")
 
 
 def correlated_noise(rng: np.random.Generator, spread: float, count: int) -> np.ndarray:

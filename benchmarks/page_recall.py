@@ -2,6 +2,7 @@
 
     inferdoc alerts build --set pages --out rules
     python benchmarks/page_recall.py --rules rules                       # fixtures/public
+    python benchmarks/page_recall.py --rules rules --cold
     python benchmarks/page_recall.py --rules rules --slower 7.5 fixtures/recordings
 
 A page is an alert with severity critical. With labels, a page counts within five minutes of the onset; a public case
@@ -30,7 +31,7 @@ from inferdoc.backtest.run import own_rules
 from inferdoc.times import seconds_of
 
 PUBLIC = Path(__file__).resolve().parents[1] / "fixtures" / "public"
-SOON_SECONDS = 300.0
+SOON_SECONDS, COLD_SECONDS = 300.0, 120.0
 WITHOUT_IMPACT = {"HEALTHY", "none", "telemetry-artifact", "metric-absent-or-renamed"}
 """What a public case without user impact accepts."""
 
@@ -67,8 +68,8 @@ def stretched(recording: ScrapedSeries, factor: float) -> ScrapedSeries:
 
 
 def public(only: str) -> Iterator[Incident]:
-    """The cases of fixtures/public with user impact, and the controls. only: how their names begin."""
-    for path in sorted(PUBLIC.glob(f"{only}*/case.json")):
+    """The cases of fixtures/public with user impact, and the controls. only: how their names begin, by commas."""
+    for path in sorted(path for each in only.split(",") for path in PUBLIC.glob(f"{each}*/case.json")):
         case = json.loads(path.read_text("utf-8"))
         if not case["control"] and (not case["accept"] or set(case["accept"]) & WITHOUT_IMPACT):
             continue
@@ -100,7 +101,8 @@ def main() -> None:
     ask.add_argument("folders", nargs="*", type=Path)
     ask.add_argument("--rules", type=Path, required=True, help="the folder of a built set")
     ask.add_argument("--slower", type=float, default=1.0)
-    ask.add_argument("--only", default="", metavar="PREFIX", help="of the names of public cases")
+    ask.add_argument("--cold", action="store_true", help="as after an install two minutes before what counts")
+    ask.add_argument("--only", default="", metavar="PREFIX", help="of the names of public cases; several by commas")
     given = ask.parse_args()
     rules = own_rules(given.rules)
     found = (
@@ -110,6 +112,9 @@ def main() -> None:
     )
     hit, missed, wrong, controls, early = 0, 0, 0, 0, 0
     for incident in found:
+        if given.cold and incident.begin is not None:
+            start = int((incident.begin - COLD_SECONDS) * 1000)
+            incident = replace(incident, recording=incident.recording.since(start))
         fired = pages(rules, incident)
         length = float("inf") if incident.begin is None or incident.end is None else incident.end - incident.begin
         within = [name for after, name in fired if (incident.public or after >= 0) and after <= length]

@@ -35,8 +35,8 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.record_names import INFO, records_of
 from inferdoc.judging.api import Options
 from inferdoc.judging.scan import impacts, stages
-from inferdoc.judging.scan.records import RecordedScan, impact_names
-from inferdoc.judging.scan.records import by_records as scanned_by_records
+from inferdoc.judging.scan.stages import RecordedScan, impact_names
+from inferdoc.judging.scan.stages import by_records as scanned_by_records
 from inferdoc.judging.session import Inquiry
 from inferdoc.source.prometheus import PrometheusSource
 from inferdoc.source.rule_records import SCRAPED, TARGETS

@@ -6,11 +6,12 @@ of a step to the others, predict the family.
     python benchmarks/size_points.py --fit    the shares fitted to all results, for collectors/efficiency.yaml
 
 The results are those of fixtures/sizing/points.csv: answer tokens per second and GPU at saturation, and time per output
-token at a fixed number of requests. Each prediction is the answer of the command with objectives of an hour, and with
-the layout, dtypes, lengths and --max-num-seqs of the result. The fit moves each share around what kernels reach
-(PRIORS) so that the logarithms of the times agree; large misses count linearly. The priors were set with the results in
-view, so that what is left out tests the fitted part alone; the last line of the table is the priors without a fit.
-Range: four of five of the misses on other families of the same kind (dense, experts).
+token (TPOT) and to the first token (TTFT) at a fixed number of requests. Each prediction is the answer of the command
+with objectives of an hour, and with the layout, dtypes, lengths, engine and --concurrency (at saturation
+--max-num-seqs) of the result. The fit moves each share around what kernels reach (PRIORS), and the two numbers of each
+engine, so that the logarithms of the times agree; large misses count linearly. The priors were set with the results in
+view, so that what is left out tests the fitted part alone; the last lines of the table are the priors without a fit.
+Range: four of five of the misses on other families of the same cell: family, arithmetic, kind of hardware and engine.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import argparse
 import csv
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -61,18 +62,28 @@ PRIORS: dict[str, tuple[tuple[str, ...], str, float, float]] = {
     "layer cdna3": (("cdna3",), "layer_us", 50.0, 0.4),
     "layer experts": (EVERY, "expert_layer_us", 40.0, 0.5),
     "collectives": (NVLINK, "collectives", 1.0, 0.2),
+    "layer latent": (EVERY, "latent_layer_us", 20.0, 0.7),
     "collectives cdna3": (("cdna3",), "collectives", 1.5, 0.3),
+    "front vllm": (("vllm",), "front_ms", 50.0, 0.7),
+    "front sglang": (("sglang",), "front_ms", 50.0, 0.7),
+    "front trtllm": (("trtllm",), "front_ms", 50.0, 0.7),
+    "start vllm": (("vllm",), "start", 0.1, 0.7),
+    "start sglang": (("sglang",), "start", 0.1, 0.7),
+    "start trtllm": (("trtllm",), "start", 0.1, 0.7),
 }
-"""What is fitted -> kinds of hardware that share it, the share, its value in kernels, how far it may lie off (log)."""
-NOISE = 0.2
-"""Spread of the logarithm of a measured time about a perfect prediction, for the fit."""
+"""What is fitted -> kinds of hardware or engines that share it, the share, its value in kernels (of an engine: 50 ms
+and one of ten requests), how far it may lie off (log)."""
+NOISE, FIRST_NOISE = 0.2, 0.4
+"""Spread of the logarithm of a measured time about a perfect prediction: a step, the first token."""
+ENOUGH, FAMILY_ENOUGH = 19, 9
+"""Results of a cell, or of a family, that has a range of its own: two or one of them lie at each end or beyond."""
 TAIL = 0.1
 """Of the misses, beyond each end of a range."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Point:
-    """One result. seconds: measured, of a step; measured: as published."""
+    """One result. streams: requests at once, of a rank at saturation."""
 
     row: Mapping[str, str]
     wanted: SizingWanted
@@ -81,6 +92,10 @@ class Point:
     @property
     def throughput(self) -> bool:
         return self.row["metric"].startswith("tok")
+
+    @property
+    def first(self) -> bool:
+        return self.row["metric"].startswith("TTFT")
 
     @property
     def measured(self) -> float:
@@ -94,40 +109,74 @@ class Point:
     def near(self) -> str:
         return f"{self.family}-{arithmetic_of(self.wanted)}"
 
+    @property
+    def cells(self) -> tuple[str, str, str]:
+        """From the narrowest to the family alone."""
+        kind = self.wanted.efficiency.kind_of(self.wanted.tier_name)[0]
+        return f"{self.near} {kind} {self.wanted.engine}", f"{self.near} {kind}", self.family
+
     def ratio(self, efficiency: Efficiency) -> float:
-        """Measured over predicted time of a step at the streams of the result."""
+        """Measured over predicted time, of a step at the streams of the result or to the first token."""
         layout = self.wanted.layouts[0]
-        replicas = sized(replace(self.wanted, efficiency=efficiency), layout).replicas
+        replicas = sized(replace(self.wanted, efficiency=efficiency), layout, ("middle",)).replicas
         assert replicas is not None
+        if self.first:
+            return self.measured * 1e-3 / replicas["middle"].ttft(self.streams)
         itl = replicas["middle"].itl(self.streams)
         if not self.throughput:
             return self.measured * 1e-3 / itl
         return self.streams * layout.data / (itl * layout.gpus) / self.measured
 
+    def rests_on(self, efficiency: Efficiency) -> tuple[object, ...]:
+        """The fitted numbers that its prediction follows from."""
+        kind, engine = efficiency.kind_of(self.wanted.tier_name)[1], efficiency.engines[self.wanted.engine]
+        shares = {share for _, share, *_ in PRIORS.values()}
+        used = (value for share, value in msgspec.structs.asdict(kind).items() if share in shares)
+        return (self, *used, *(msgspec.structs.astuple(engine) if self.first else ()))
+
     def answer(self, efficiency: Efficiency) -> tuple[float, float, float]:
         """Value, low and high of what the command prints, in the unit of the result."""
         answer = answered(replace(self.wanted, efficiency=efficiency))
         found = {each.name: each for part in answer.parts for each in part.numbers}
-        number, unit = (found["tokens"], 1 / answer.gpus_per_replica) if self.throughput else (found["itl_bound"], 1e3)
+        name = "tokens" if self.throughput else "ttft_mean" if self.first else "itl_mean"
+        number, unit = found[name], 1 / answer.gpus_per_replica if self.throughput else 1e3
         assert number.value is not None and number.high is not None
         return number.value * unit, number.low * unit, number.high * unit
 
 
 def points() -> list[Point]:
     """The results, each with the request that describes it."""
+    return points_of(csv.DictReader(POINTS.read_text("utf-8").splitlines()))
+
+
+def points_of(rows: Iterable[Mapping[str, str]], *, skip: bool = False) -> list[Point]:
+    """Rows in the columns of points.csv. skip: leave out those whose requests are more than the KV cache holds."""
     catalogue, found = load_catalogue(), []
-    for row in csv.DictReader(POINTS.read_text("utf-8").splitlines()):
+    for row in rows:
         asked: dict[str, object] = {key: row[key] or None for key in ("model", "tier", "dtype", "kv_dtype")}
+        asked["server"] = row["engine"]
         asked |= {key: int(row[key]) for key in ("tp", "pp", "dp", "max_num_seqs")}
         asked |= {key: f"{row[key]},{row[key]}" for key in ("prompt_tokens", "output_tokens")}
         asked["max_num_batched_tokens"] = max(8192, int(row["max_num_seqs"]))
         share = row["gpu_memory_utilization"]
         asked |= {"ttft": "1h", "itl": "1h", "gpu_memory_utilization": float(share) if share else None}
+        closed = not row["metric"].startswith("tok")
+        asked |= {"concurrency": asked["max_num_seqs"]} if closed else {}
         wanted = wanted_as_asked(asked, catalogue)
         replicas = sized(wanted, wanted.layouts[0]).replicas
+        if skip and (replicas is None or replicas["middle"].room < int(row["max_num_seqs"])):
+            continue
         assert replicas is not None
-        found.append(Point(row, wanted, replicas["middle"].within(wanted.ttft, wanted.itl)[0]))
+        streams = int(row["max_num_seqs"]) if closed else replicas["middle"].within(wanted.ttft, wanted.itl)[0]
+        found.append(Point(row, wanted, streams))
     return found
+
+
+def value_of(base: Efficiency, name: str) -> float:
+    """The number that PRIORS has under a name."""
+    kinds, share, *_ = PRIORS[name]
+    section = base.engines if kinds[0] in base.engines else base.steps
+    return float(getattr(section[kinds[0]], share))
 
 
 def with_values(base: Efficiency, values: Mapping[str, float]) -> Efficiency:
@@ -137,22 +186,33 @@ def with_values(base: Efficiency, values: Mapping[str, float]) -> Efficiency:
         kinds, share, *_ = PRIORS[name]
         for kind in kinds:
             changes[kind][share] = value
-    steps = {kind: msgspec.structs.replace(known, **changes[kind]) for kind, known in base.steps.items()}
-    return msgspec.structs.replace(base, steps=steps)
+    steps, engines = (
+        {name: msgspec.structs.replace(known, **changes[name]) for name, known in section.items()}
+        for section in (base.steps, base.engines)
+    )
+    return msgspec.structs.replace(base, steps=steps, engines=engines)
 
 
 def fitted(base: Efficiency, chosen: Sequence[Point]) -> dict[str, float]:
     """The shares at which the steps of the results take as long as predicted, near those of kernels."""
     prior = np.log([PRIORS[name][2] for name in PRIORS])
     spread = np.array([PRIORS[name][3] for name in PRIORS])
+    begin = np.log([value_of(base, name) for name in PRIORS])
+    noise = np.array([FIRST_NOISE if point.first else NOISE for point in chosen])
+
+    known: dict[tuple[object, ...], float] = {}
 
     def off(logs: np.ndarray) -> np.ndarray:
         efficiency = with_values(base, dict(zip(PRIORS, np.exp(logs), strict=True)))
-        misses = np.array([math.log(point.ratio(efficiency)) for point in chosen]) / NOISE
+        for point in chosen:
+            key = point.rests_on(efficiency)
+            if key not in known:
+                known[key] = math.log(point.ratio(efficiency))
+        misses = np.array([known[point.rests_on(efficiency)] for point in chosen]) / noise
         linear = np.sign(misses) * np.sqrt(2.0 * (np.sqrt(1.0 + misses**2) - 1.0))
         return np.concatenate([linear, (logs - prior) / spread])
 
-    found = least_squares(off, prior, diff_step=1e-3, max_nfev=10).x
+    found = least_squares(off, begin, diff_step=1e-3, max_nfev=6).x
     return {name: float(value) for name, value in zip(PRIORS, np.exp(found), strict=True)}
 
 
@@ -160,22 +220,34 @@ def counted(base: Efficiency, chosen: Iterable[Point]) -> Efficiency:
     """The shares with the number of results that lie near."""
     near: dict[str, Counter[str]] = defaultdict(Counter)
     for point in chosen:
+        if point.first:
+            continue
         near[base.kind_of(point.wanted.tier_name)[0]][point.near] += 1
     steps = {kind: msgspec.structs.replace(known, points=dict(near[kind])) for kind, known in base.steps.items()}
     return msgspec.structs.replace(base, steps=steps)
 
 
-def spreads(ratios: Mapping[Point, float] | Sequence[tuple[Point, float]], wide: StepSpread) -> dict[str, StepSpread]:
-    """Split conformal bounds of measured over predicted time, by family; wide where too few were measured."""
-    pairs = list(ratios.items()) if isinstance(ratios, Mapping) else ratios
-    found = {"unmeasured": wide}
-    for family in ("dense", "experts"):
-        own = sorted(ratio for point, ratio in pairs if point.family == family)
+def spreads(pairs: Iterable[tuple[Point, float]], wide: StepSpread) -> dict[str, StepSpread]:
+    """Split conformal bounds of measured over predicted time by cell, where a cell has enough results; wide for a
+    family that has too few."""
+    found = {"unmeasured": wide, "dense": wide, "experts": wide}
+    ratios: dict[str, list[float]] = defaultdict(list)
+    for point, ratio in pairs:
+        for cell in point.cells:
+            ratios[cell].append(ratio)
+    for cell, unsorted in sorted(ratios.items()):
+        own = sorted(unsorted)
         low, high = math.floor((len(own) + 1) * TAIL), math.ceil((len(own) + 1) * (1.0 - TAIL))
-        enough = low >= 1 and high <= len(own)
-        bounds = (min(own[low - 1], 1.0), max(own[high - 1], 1.0)) if enough else (wide.low, wide.high)
-        found[family] = StepSpread(*bounds)
+        if len(own) >= (FAMILY_ENOUGH if cell in found else ENOUGH):
+            found[cell] = StepSpread(min(own[low - 1], 1.0), max(own[high - 1], 1.0))
     return found
+
+
+def with_spreads(base: Efficiency, pairs: Sequence[tuple[Point, float]]) -> Efficiency:
+    """The shares with the ranges of these misses."""
+    wide = base.spread["unmeasured"]
+    step, first = (spreads([pair for pair in pairs if pair[0].first is kind], wide) for kind in (False, True))
+    return msgspec.structs.replace(base, spread=step, first_spread=first)
 
 
 @dataclass(frozen=True)
@@ -210,8 +282,7 @@ def left_out(
     found = []
     for family in families:
         known = [(point, ratio) for point, ratio in ratios if point.row["family"] != family]
-        spread = spreads(known, base.spread["unmeasured"])
-        efficiency = msgspec.structs.replace(fits[family], spread=spread)
+        efficiency = with_spreads(fits[family], known)
         own = [point for point in every if point.row["family"] == family]
         found += [Prediction(point, *point.answer(efficiency)) for point in own]
     return found, ratios
@@ -231,10 +302,12 @@ def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
     groups = {f"{row.point.row['family']}, {row.point.row['metric']}": [] for row in rows}  # type: dict[str, list[Prediction]]
     for row in rows:
         groups[f"{row.point.row['family']}, {row.point.row['metric']}"].append(row)
-    for throughput, title in ((True, "**all, tokens/s**"), (False, "**all, TPOT**")):
-        groups[title] = [row for row in rows if row.point.throughput is throughput]
-    for throughput, unit in ((True, "tokens/s"), (False, "TPOT")):
-        groups[f"shares of kernels, no fit, {unit}"] = [row for row in plain if row.point.throughput is throughput]
+    metrics = {"tok": "tokens/s", "TPOT": "TPOT", "TTFT": "TTFT"}
+    for start, title in metrics.items():
+        groups[f"**all, {title}**"] = [row for row in rows if row.point.row["metric"].startswith(start)]
+    for start, title in metrics.items():
+        of_metric = [row for row in plain if row.point.row["metric"].startswith(start)]
+        groups[f"shares of kernels, no fit, {title}"] = of_metric
     for title, chosen in groups.items():
         if not chosen:
             continue
@@ -244,7 +317,14 @@ def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
             f"| {title} | {len(chosen)} | {np.median(errors):.0%} | {np.quantile(errors, 0.9):.0%} "
             f"| {inside} ({inside / len(chosen):.0%}) |"
         )
-    lines += ["", "| worst ten | measured | predicted | range |", "| --- | ---: | ---: | ---: |"]
+    for first, title in ((False, "tokens/s and TPOT"), (True, "TTFT")):
+        lines += ["", f"| worst ten, {title} | measured | predicted | range |", "| --- | ---: | ---: | ---: |"]
+        lines += _worst([row for row in rows if row.point.first is first])
+    return "\n".join(lines)
+
+
+def _worst(rows: Sequence[Prediction]) -> Iterator[str]:
+    """The ten that are off most."""
     for row in sorted(rows, key=lambda each: -abs(math.log(each.value / each.point.measured)))[:10]:
         of = row.point.row
         layout, lengths = row.point.wanted.layouts[0], f"{of['prompt_tokens']}/{of['output_tokens']}"
@@ -252,8 +332,7 @@ def table(rows: Sequence[Prediction], plain: Sequence[Prediction]) -> str:
         what += "" if row.point.throughput else f", {of['max_num_seqs']} requests"
         unit = "tokens/s" if row.point.throughput else "ms"
         measured, value, low, high = (shown(each) for each in (row.point.measured, row.value, row.low, row.high))
-        lines.append(f"| {what} | {measured} {unit} | {value} | {low} to {high} |")
-    return "\n".join(lines)
+        yield f"| {what} | {measured} {unit} | {value} | {low} to {high} |"
 
 
 def main() -> None:
@@ -269,8 +348,11 @@ def main() -> None:
             print(f"{share}: {values[name]:.4g}  # {', '.join(kinds)}; kernels {prior:g}")
         for kind, known in counted(base, every).steps.items():
             print(f"{kind} points: {known.points}")
-        for family, spread in spreads(ratios, base.spread["unmeasured"]).items():
-            print(f"{family}: {{low: {spread.low:.3g}, high: {spread.high:.3g}}}")
+        ranges = with_spreads(base, ratios)
+        for section, cells in (("spread", ranges.spread), ("first_spread", ranges.first_spread)):
+            print(f"{section}:")
+            for cell, spread in cells.items():
+                print(f"  {cell}: {{low: {spread.low:.3g}, high: {spread.high:.3g}}}")
         return
     priors = with_values(base, {name: prior for name, (_, _, prior, _) in PRIORS.items()})
     plain = [Prediction(point, *point.answer(priors)) for point in every]

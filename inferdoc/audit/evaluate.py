@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from inferdoc.audit.observe import ObservedUnit, observe
 from inferdoc.audit.window_data import Watched
@@ -53,16 +54,49 @@ class Answer:
     readings: tuple[ObservedUnit, ...]
 
 
+@dataclass
+class _PoolReader:
+    """Makes each observation on a pool, or on one of its units, once. units: of the pool."""
+
+    watched: Watched
+    standing: Standing
+    pool: Pool
+    units: Sequence[Unit]
+    _known: dict[tuple[str, Unit | None], ObservedUnit] = field(default_factory=dict)
+
+    def read(self, name: str, unit: Unit | None) -> ObservedUnit:
+        """An observation on a unit, or on all units of the pool without one."""
+        if (name, unit) not in self._known:
+            group, at = (list(self.units), self.pool) if unit is None else ([unit], None)
+            self._known[name, unit] = observe(name, self.standing.observations[name], self.watched, group, at)
+        return self._known[name, unit]
+
+    @property
+    def states(self) -> list[State]:
+        """The states that a pool of this role can have."""
+        return [state for state in self.standing.states.values() if not state.roles or self.pool.role in state.roles]
+
+    def places(self, state: State) -> list[Unit | None]:
+        """Where a state is looked for: on each unit, or once (None) on the pool."""
+        return [None] if state.scope == "pool" else list(self.units)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether an observation over time can be made: one that was needed so far, or any other."""
+        if any(reading.held is not None for reading in self._known.values()):
+            return True
+        rest = ((name, place) for state in self.states for place in self.places(state) for name in state.observations)
+        return any(self.read(*each).held is not None for each in rest)
+
+
 def judge(watched: Watched, standing: Standing) -> Verdicts:
     """Every state on every pool."""
     found = Verdicts()
     for pool in watched.pools:
-        units = watched.units(pool)
-        cache: dict[tuple[str, Unit | None], ObservedUnit] = {}
-        for state in standing.states.values():
-            if not state.roles or pool.role in state.roles:
-                _judge_pool(watched, standing, state, pool, units, found, cache)
-        if any(reading.held is not None for reading in cache.values()):
+        reader = _PoolReader(watched, standing, pool, watched.units(pool))
+        for state in reader.states:
+            _judge_pool(reader, state, found)
+        if reader.is_judged:
             found.judged.add(pool)
     standing_ids: dict[Pool, set[str]] = {}
     for entry in found.standing:
@@ -87,24 +121,9 @@ def about(focus: Focus, found: Verdicts) -> Verdicts:
     )
 
 
-def _judge_pool(
-    watched: Watched,
-    standing: Standing,
-    state: State,
-    pool: Pool,
-    units: Sequence[Unit],
-    found: Verdicts,
-    cache: dict[tuple[str, Unit | None], ObservedUnit],
-) -> None:
-    def read(name: str, unit: Unit | None) -> ObservedUnit:
-        if (name, unit) not in cache:
-            group = list(units) if unit is None else [unit]
-            at = pool if unit is None else None
-            cache[name, unit] = observe(name, standing.observations[name], watched, group, at)
-        return cache[name, unit]
-
-    places: list[Unit | None] = [None] if state.scope == "pool" else list(units)
-    answers = {place: _answer(state, {name: read(name, place) for name in state.observations}) for place in places}
+def _judge_pool(reader: _PoolReader, state: State, found: Verdicts) -> None:
+    watched, pool, units = reader.watched, reader.pool, reader.units
+    answers = {place: _answer(state, reader, place) for place in reader.places(state)}
     holding = {place: answer for place, answer in answers.items() if answer.holds}
     if holding:
         shown = tuple(units) if state.scope == "pool" else tuple(place for place in holding if place is not None)
@@ -124,13 +143,20 @@ def _judge_pool(
         found.doubts.append(Doubt(state, pool, doubtful))
 
 
-def _answer(state: State, readings: Mapping[str, ObservedUnit]) -> Answer:
-    """All of `needs`, one of `any_of`, none of `unless`; undetermined conditions decide only if no other does."""
-    needs = [readings[name] for name in state.needs]
-    alternatives = [readings[name] for name in state.any_of]
-    against = [readings[name] for name in state.unless]
-    if any(r.holds is False for r in needs) or any(r.holds for r in against):
-        return Answer(False, ())
+def _answer(state: State, reader: _PoolReader, place: Unit | None) -> Answer:
+    """All of `needs`, one of `any_of`, none of `unless`; undetermined conditions decide only if no
+    other does. A condition that rules the issue out ends the reading."""
+    needs, against = list[ObservedUnit](), list[ObservedUnit]()
+    read = partial(reader.read, unit=place)
+    for name in state.needs:
+        needs.append(read(name))
+        if needs[-1].holds is False:
+            return Answer(False, ())
+    for name in state.unless:
+        against.append(read(name))
+        if against[-1].holds:
+            return Answer(False, ())
+    alternatives = [read(name) for name in state.any_of]
     if alternatives and all(r.holds is False for r in alternatives):
         return Answer(False, ())
     chosen = next((r for r in alternatives if r.holds), None)
@@ -139,7 +165,7 @@ def _answer(state: State, readings: Mapping[str, ObservedUnit]) -> Answer:
         unsure += [r for r in alternatives if r.holds is None]
     if unsure:
         return Answer(None, tuple(unsure))
-    sooner = [readings[name] for name in state.sooner if readings[name].holds]
+    sooner = [reading for name in state.sooner if (reading := read(name)).holds]
     return Answer(True, (*needs, *((chosen,) if chosen else ()), *sooner))
 
 

@@ -89,16 +89,13 @@ def _over_time(
     mask: np.ndarray,
 ) -> ObservedUnit:
     seen = np.where(mask & np.isfinite(values), values, np.nan)
-    means = []
-    for part in watched.parts():
-        within = seen[part]
-        count = int(np.isfinite(within).sum())
-        if count and count >= LEAST_OF_PART * len(within):
-            means.append(float(np.nanmean(within)))
-    if len(means) < watched.number("standing_least_parts"):
+    within = watched.in_parts(seen)
+    count = np.isfinite(within).sum(axis=1)
+    enough = (count > 0) & (count >= LEAST_OF_PART * within.shape[1])
+    parts = np.nansum(within[enough], axis=1) / count[enough]
+    if len(parts) < watched.number("standing_least_parts"):
         words = f"{title}: too little of the window shows it"
         return ObservedUnit(name, None, words, one.subject, quiet=True)
-    parts = np.array(means)
     held = float(np.mean(parts > limit if one.above else parts < limit))
     if one.at is not None:
         value = float(np.nanquantile(seen, QUANTILES[one.at]))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.window_data import Watched, mean_of_rows
+from inferdoc.audit.window_data import BUSY_CLOCK, Watched, mean_of_rows
 from inferdoc.capacity.speculation import DRAFT_COST, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
@@ -214,11 +214,10 @@ def _scrape_interval(watched: Watched, unit: Unit) -> Amount:
 
 def clock_over_peers(watched: Watched, unit: Unit) -> Amount:
     """Clock of a pod's GPUs while they work, over that of the fastest pod of its pool, float64[T]."""
-    own = watched.values(unit, "sm_clock_busy")
+    own = watched.values(unit, BUSY_CLOCK)
     if own is None:
         return None
-    rows = [row for u in watched.units(unit.member.pool) if (row := watched.values(u, "sm_clock_busy")) is not None]
-    fastest = np.fmax.reduce(rows)
+    fastest = watched.fastest_clock[unit.member.pool]
     return np.asarray(own / np.where(fastest > 0, fastest, np.nan))
 
 
@@ -285,7 +284,7 @@ QUANTITIES: Mapping[str, Quantity] = {
     "clock_over_peers": Quantity(
         "Clock of the GPUs while they work, over that of the fastest pod,",
         "ratio",
-        ("sm_clock_busy",),
+        (BUSY_CLOCK,),
         clock_over_peers,
     ),
     "scrape_interval": Quantity("Time between two scrapes", "s", (), _scrape_interval),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -19,6 +20,7 @@ SETTINGS = "vllm:cache_config_info"
 GPU_SIGNAL = "gpu_util"
 WORK = ("running", "generation_tokens_rate", "prompt_tokens_rate")
 """Any of them says how much a unit has to do; a prefill pod is often caught with nothing running."""
+BUSY_CLOCK = "sm_clock_busy"
 ENDS = ("request_rate", "first_token_rate")
 """What counts the requests of a unit."""
 
@@ -35,6 +37,8 @@ class Watched:
     pods: Sequence[PodSection] = ()
     slos: Sequence[Slo] = ()
     _busy: dict[Unit, np.ndarray] = field(default_factory=dict)
+    _quiet: dict[Unit, bool] = field(default_factory=dict)
+    _of_gpus: dict[tuple[Unit, str], np.ndarray | None] = field(default_factory=dict)
 
     def number(self, name: str, tier: str = UNKNOWN_TIER) -> float:
         """A named limit, that of a tier where it has one of its own."""
@@ -45,12 +49,11 @@ class Watched:
         the bits of any of them."""
         declared = self.signals.get(signal)
         if declared is not None and declared.level == "gpu":
-            rows = list(self.view.gpus(unit, signal).values())
-            if rows and declared.unit == "bits":
-                known = np.isfinite(rows)
-                mask = np.bitwise_or.reduce(np.where(known, rows, 0).astype(np.int64))
-                return np.where(known.any(axis=0), mask.astype(np.float64), np.nan)
-            return mean_of_rows(rows) if rows else None
+            if (unit, signal) not in self._of_gpus:
+                rows = list(self.view.gpus(unit, signal).values())
+                combine = bits_of_rows if declared.unit == "bits" else mean_of_rows
+                self._of_gpus[unit, signal] = combine(rows) if rows else None
+            return self._of_gpus[unit, signal]
         series = self.view.get(unit, signal)
         return None if series is None else series.values
 
@@ -62,11 +65,25 @@ class Watched:
     @property
     def pools(self) -> list[Pool]:
         """The pools, in the order in which their pods stand."""
-        return list(dict.fromkeys(unit.member.pool for unit in self.view.units))
+        return list(self._by_pool)
 
     def units(self, pool: Pool) -> list[Unit]:
         """The units of a pool."""
-        return [unit for unit in self.view.units if unit.member.pool == pool]
+        return self._by_pool.get(pool, [])
+
+    @cached_property
+    def _by_pool(self) -> dict[Pool, list[Unit]]:
+        found: dict[Pool, list[Unit]] = {}
+        for unit in self.view.units:
+            found.setdefault(unit.member.pool, []).append(unit)
+        return found
+
+    @cached_property
+    def fastest_clock(self) -> dict[Pool, np.ndarray]:
+        """Clock of the busy GPUs of the fastest pod of each pool that shows any, MHz: float64[T]."""
+        rows = {pool: [self.values(unit, BUSY_CLOCK) for unit in units] for pool, units in self._by_pool.items()}
+        seen = {pool: [row for row in each if row is not None] for pool, each in rows.items()}
+        return {pool: np.fmax.reduce(each) for pool, each in seen.items() if each}
 
     def requests(self, unit: Unit) -> float | None:
         """Requests that ended in the window, or reached their first token; None where neither is visible."""
@@ -78,8 +95,10 @@ class Watched:
 
     def quiet(self, unit: Unit) -> bool:
         """Whether a unit had too little traffic in the window to say how it works."""
-        count = self.requests(unit)
-        return count is not None and count < self.number("standing_requests")
+        if unit not in self._quiet:
+            count = self.requests(unit)
+            self._quiet[unit] = count is not None and count < self.number("standing_requests")
+        return self._quiet[unit]
 
     def busy(self, unit: Unit) -> np.ndarray:
         """bool[T]: where a unit has more to do than a share of its own peak. A night is not busy."""
@@ -100,6 +119,11 @@ class Watched:
         steps = max(-(-self.view.steps // int(self.number("standing_parts"))), least)
         return [slice(first, first + steps) for first in range(0, self.view.steps - steps + 1, steps)]
 
+    def in_parts(self, values: np.ndarray) -> np.ndarray:
+        """float64[T] cut into the parts of the window: float64[parts, steps of a part]."""
+        parts = self.parts()
+        return values[: parts[-1].stop].reshape(len(parts), -1) if parts else np.empty((0, 0))
+
     def gpus(self, unit: Unit) -> int | None:
         """GPUs of a unit's pod, shared among its engines: what the configuration says, else what the GPU exporter joins
         to the pod; None where neither does."""
@@ -119,10 +143,19 @@ def _fits(pattern: str, pod: str) -> bool:
 
 def mean_of_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
     """The mean of the finite values of rows at every step, float64[T]; NaN where none is."""
+    if len(rows) == 1:
+        return np.where(np.isfinite(rows[0]), rows[0], np.nan)
     stacked = np.vstack(rows)
     count = np.isfinite(stacked).sum(axis=0)
     total = np.nansum(stacked, axis=0)
     return np.where(count > 0, total / np.maximum(count, 1), np.nan)
+
+
+def bits_of_rows(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """The bits that any row has at every step, as a number: float64[T]; NaN where no row has a value."""
+    known = np.isfinite(rows)
+    mask = np.bitwise_or.reduce(np.where(known, rows, 0).astype(np.int64))
+    return np.where(known.any(axis=0), mask.astype(np.float64), np.nan)
 
 
 def settings_of(view: View, infos: Sequence[InfoSeries]) -> dict[Unit, dict[str, tuple[str, float]]]:

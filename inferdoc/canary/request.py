@@ -1,8 +1,9 @@
-"""From what a user asked for to the gate's answer and its exit code."""
+"""From the options of the command to the gate's decision: worse for sure, no worse for sure, or not known yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,8 @@ import numpy as np
 from inferdoc import __version__
 from inferdoc.canary.arms import arms
 from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Margins, checks, strictest
-from inferdoc.canary.decide import CheckSeen, decided
-from inferdoc.canary.guards import guards, warm, words
-from inferdoc.canary.interval import ONE_SIDED, compared, ratio
+from inferdoc.canary.guards import Guard, guards, warm, words
+from inferdoc.canary.interval import ALIKE, ONE_SIDED, Ratio, ShareDifference, compared, ratio
 from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
 from inferdoc.canary.pairs import ArmsWatched
 from inferdoc.capacity.service_level import joint_share
@@ -177,3 +177,66 @@ def _summary(
         return f"worse {over}: {worst.check.title}{limit}: {shares}{slower}"
     at_rate = f", about {lasting(needed / count * seconds)} at this rate" if needed and count else ""
     return f"{reasons[0]}{at_rate}; {over}"
+
+
+LEAST_REQUESTS = 100
+"""Of the candidate: below it the tail is a handful of requests, whatever an interval says (own choice)."""
+
+
+@dataclass(frozen=True)
+class CheckSeen:
+    """A question and what was seen. times: the mean latency of the candidate over that of the stable pods, where the
+    question is a shift that no promise forbids: a bucket bound in the middle of a narrow distribution parts it at the
+    smallest one, so that what is worse must be slower on average too."""
+
+    check: Check
+    seen: ShareDifference
+    times: Ratio | None = None
+
+    @property
+    def decision(self) -> Decision:
+        """By the ends of the interval against the margin."""
+        if self.seen.high < self.check.margin or (self.times is not None and self.times.high < 1 + ALIKE):
+            return "pass"
+        slower = self.times is None or self.times.value > 1 + ALIKE
+        return "fail" if self.seen.low > self.check.margin and slower else "unknown"
+
+    @property
+    def latency(self) -> bool:
+        """Whether load alone may be what it shows."""
+        return self.check.kind != "errors"
+
+
+def decided(asked: Sequence[CheckSeen], guards: Sequence[Guard], requests: float) -> tuple[Decision, list[str], int]:
+    """The decision, why it is not known, and how many more requests of the candidate it takes (0 where more of them do
+    not help)."""
+    broken = [guard for guard in guards if guard.broken]
+    void = [words(guard) for guard in broken if guard.voids == "any"]
+    worse = [one for one in asked if one.decision == "fail"]
+    loaded = [words(guard) for guard in broken if guard.voids == "worse"]
+    certain = [one for one in worse if not (one.latency and (loaded or void))]
+    if requests < LEAST_REQUESTS:
+        more = _more(asked, requests)
+        return "unknown", [_lacking(more)], more
+    if certain:
+        return "fail", [], 0
+    if void or (worse and loaded):
+        return "unknown", [*void, *loaded], 0
+    if any(one.decision == "unknown" for one in asked):
+        more = _more(asked, requests)
+        return "unknown", [_lacking(more)], more
+    return "pass", [], 0
+
+
+def _more(asked: Sequence[CheckSeen], requests: float) -> int:
+    """Requests beyond those seen. Of gaps between tokens there are many in a request: in their proportion."""
+    wanted = [
+        one.seen.needed * requests / one.seen.requests[0] - requests
+        for one in asked
+        if one.decision == "unknown" and one.seen.requests[0] > 0
+    ]
+    return max(1, round(max([*wanted, LEAST_REQUESTS - requests])))
+
+
+def _lacking(more: int) -> str:
+    return f"not enough requests: {more:,} more needed"

@@ -55,8 +55,10 @@ def p95_with_some_waiting(mean: float, variance: float, waits: float, wait: floa
     for the one reason and those over it for the other make up a twentieth. waits: share that waits; wait: their mean
     seconds, taken as exponential."""
     alone = gamma_quantile(mean, variance)
-    if waits <= 0.0 or not math.isfinite(wait):
-        return alone if waits <= 0.0 else math.inf
+    if waits <= 0.0 or wait <= 0.0:
+        return alone
+    if not math.isfinite(wait):
+        return math.inf
 
     def beyond(seconds: float) -> float:
         late = waits * math.exp(-max(0.0, seconds - mean) / wait)

@@ -13,6 +13,7 @@ from inferdoc.catalogue.validate import Problem
 Phase = Literal["prefill", "decode"]
 Arithmetic = Literal["bf16", "fp8", "fp4"]
 Family = Literal["dense", "experts"]
+ENGINES = ("vllm", "sglang", "trtllm")
 
 
 class ReachedShare(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -80,8 +81,8 @@ class StepShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     weights are unpacked first; padding: tokens that fill up the tile of an expert; read, cache: of the bandwidth, for
     weights and KV cache; read_experts: factor on read (tokens share more experts than chance has them); attention,
     latent: of the FLOP/s in BF16, attention of prompts and decode with MLA; layer_us, expert_layer_us: of each layer,
-    microseconds that nothing hides, without and with experts; collectives: factor on their times; points: measured
-    results by family and arithmetic, dense-fp8: 12."""
+    microseconds that nothing hides, without and with experts; latent_layer_us: more of them with MLA; collectives:
+    factor on their times; points: measured results by family and arithmetic, dense-fp8: 12."""
 
     tiers: tuple[str, ...]
     source: str
@@ -97,6 +98,7 @@ class StepShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     layer_us: float
     expert_layer_us: float
     collectives: float
+    latent_layer_us: float = 0.0
     fp8: float = 0.0
     fp4: float = 0.0
     points: dict[str, int] = {}
@@ -116,7 +118,7 @@ class StepShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         ):
             if not 0 < getattr(self, name) <= 10:
                 yield f"{name}: expected a number above 0, got {getattr(self, name):g}"
-        if min(self.fp8, self.fp4, self.padding, self.layer_us, self.expert_layer_us) < 0:
+        if min(self.fp8, self.fp4, self.padding, self.layer_us, self.expert_layer_us, self.latent_layer_us) < 0:
             yield "expected numbers of 0 or more"
 
 
@@ -127,13 +129,31 @@ class StepSpread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     high: float
 
 
+class EngineShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Time to the first token beside the steps of a prompt. front_ms: HTTP, tokens of the prompt, scheduling and the
+    first token back; start: of requests that start together, the share of the wait for the prompts of all that the
+    mean over a load test keeps (a tenth where each stream sends ten requests), 0..1."""
+
+    front_ms: float
+    start: float
+
+    def problems(self) -> Iterator[str]:
+        """Numbers that are none."""
+        if self.front_ms < 0 or not 0 <= self.start <= 1:
+            yield "expected front_ms of 0 or more, and start of 0 to 1"
+
+
 class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """tiers: by the names of tiers.yaml; one that is not there was not measured. steps: kinds of hardware by name;
-    "other" is for the rest; spread: by family, and "unmeasured" where there is no point near."""
+    "other" is for the rest; engines: by name; spread, first_spread: of the time of a step and to the first token, by
+    family, arithmetic, kind of hardware and engine ("dense-fp8 hopper vllm"), without the engine, by family
+    alone, and "unmeasured" where there is no point near."""
 
     tiers: dict[str, TierEfficiency] = {}
     steps: dict[str, StepShares] = {}
+    engines: dict[str, EngineShares] = {}
     spread: dict[str, StepSpread] = {}
+    first_spread: dict[str, StepSpread] = {}
 
     def kind_of(self, tier: str) -> tuple[str, StepShares]:
         """The kind of hardware of a tier, with its shares."""
@@ -159,6 +179,9 @@ class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
                 Problem(at, f'no tier "{each}"{nearest(each, known)}') for each in kind.tiers if each not in known
             )
             yield from (Problem(at, what) for what in kind.problems())
-        for family, spread in self.spread.items():
-            if not 0 < spread.low <= 1 <= spread.high:
-                yield Problem(("spread", family), "expected low above 0 and at most 1, high of 1 or more")
+        for name, engine in self.engines.items():
+            yield from (Problem(("engines", name), what) for what in engine.problems())
+        for section in ("spread", "first_spread"):
+            for cell, spread in getattr(self, section).items():
+                if not 0 < spread.low <= 1 <= spread.high:
+                    yield Problem((section, cell), "expected low above 0 and at most 1, high of 1 or more")

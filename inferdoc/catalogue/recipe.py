@@ -45,7 +45,8 @@ class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"for_": "for"}):
     """How the cause becomes a Prometheus rule. symptom: it is what users feel, or what serves nobody, so it may page;
     any other cause is a ticket at most. `severity` overrides the recipe's. value: the signal of the symptom whose
-    value the alert carries, if not the first; says: the observation in words, for an alert without one value."""
+    value the alert carries, if not the first; says: the observation in words, for an alert without one value;
+    waits_while: PromQL of series that hold the alert back, matched by cluster, namespace and pod."""
 
     for_: str = "5m"
     keep_firing_for: str | None = "5m"
@@ -55,6 +56,7 @@ class Alert(msgspec.Struct, forbid_unknown_fields=True, frozen=True, rename={"fo
     none_because: str | None = None
     value: str | None = None
     says: str | None = None
+    waits_while: str | None = None
 
 
 class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

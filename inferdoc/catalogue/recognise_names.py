@@ -174,14 +174,17 @@ class NameReader:
         words: dict[tuple[str, str | None], set[str]] = {}
         states: dict[tuple[str, str | None], set[str]] = {}
         for name in names:
-            if name.count(RULE) > 1 or name.endswith("_created") or name in self._declared or self.of(name) is not None:
+            if name.count(RULE) > 1 or name.endswith("_created") or name in self._declared:
                 continue
             family = base_name(name)
-            if family in self._declared or self._is_unneeded(family):
-                continue
             word, declared = self._word(family)
             match = self._engine.fullmatch(family[len(word) :] if declared else family)
-            if match is not None and word != declared:
+            is_state = match is not None and word != declared
+            if not declared and not is_state:  # most names of a server; the tests below take ten times as long
+                continue
+            if family in self._declared or self._is_unneeded(family) or self.of(name) is not None:
+                continue
+            if match is not None and is_state:
                 states.setdefault((word or match["word"] or "", declared), set()).add(family)
             if declared:
                 words.setdefault((word, declared), set()).add(family)
@@ -217,12 +220,16 @@ class NameReader:
 
     def _word(self, name: str) -> tuple[str, str | None]:
         """The first word of a name up to one that is declared, and that one; nothing without one."""
-        key = name.translate(self._join)
-        for word in self._words:
-            at = f"_{key}".find(f"_{word}")
+        key = f"_{name.translate(self._join)}"
+        for word in self._words if self._any_word.search(key) else ():
+            at = key.find(f"_{word}")
             if at >= 0:
                 return name[: at + len(word) - 1], word[:-1]
         return "", None
+
+    @cached_property
+    def _any_word(self) -> re.Pattern[str]:
+        return re.compile(f"_({'|'.join(map(re.escape, self._words))})")
 
 
 def base_name(name: str) -> str:

@@ -1,4 +1,4 @@
-"""`inferdoc alerts`: rules, their unit tests and the Alertmanager configuration, from the declared causes."""
+"""`inferdoc alerts`: rules and the Alertmanager configuration, from the declared causes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FOLDER = click.Path(file_okay=False, path_type=Path)
 OUT = options.output_folder("alerts/generated")
 
 
-@click.group("alerts", short_help="Alert rules with unit tests, and Alertmanager routes.")
+@click.group("alerts", short_help="Alert rules, and Alertmanager routes.")
 def command() -> None:
     """Prometheus rules for the causes that a rule can tell, for service level objectives and for the monitoring itself.
 
@@ -36,8 +36,11 @@ def command() -> None:
     show_default=True,
     help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
 )
-def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any) -> int:
-    """Write recording rules, alert rules, their unit tests and the Alertmanager configuration.
+@click.option("--tests", is_flag=True, help="Also unit tests of the rules, for `alerts test`.")
+def build(
+    folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any, tests: bool
+) -> int:
+    """Write recording rules, alert rules and the Alertmanager configuration.
 
     Prints the size of the rule set and its measured cost.
     """
@@ -48,7 +51,13 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     config = options.configuration()
     links = links_of(config, runbook_base, dashboard_base)
     changed, remarks = build_alerts(
-        options.catalogue(config), links, folder, assignments_of(config.pods), rule_set=rule_set, check=check
+        options.catalogue(config),
+        links,
+        folder,
+        assignments_of(config.pods),
+        rule_set=rule_set,
+        tests=tests,
+        check=check,
     )
     for line in remarks:
         messages.note(line)
@@ -102,7 +111,10 @@ def check(folder: Path) -> int:
 @OUT
 @click.argument("names", nargs=-1, metavar="[ID]...")
 def test(folder: Path, names: tuple[str, ...]) -> int:
-    """Run the unit tests of the generated rules with promtool: all of them, or those of the causes named."""
+    """Run the unit tests of the generated rules with promtool: all of them, or those of the causes named.
+
+    `alerts build --tests` writes the tests.
+    """
     from inferdoc.generate.alerts import run_alert_tests
 
     return options.report_problems(*run_alert_tests(folder, names))

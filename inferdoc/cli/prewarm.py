@@ -32,7 +32,7 @@ OUT = click.option(
 )
 
 
-NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "output", "target"}
+NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "output", "target", "price"}
 """Options of `plan` that set input, output and time."""
 
 
@@ -53,6 +53,12 @@ def _request(context: click.Context) -> Any:
         if isinstance(option, click.Option) and option.metavar == "FILE":
             files[name] = text_of(value)
     return PlanRequest(words, files)
+
+
+def _page(*drawn: Any) -> str:
+    from inferdoc.report.prewarm_html import prewarm_html
+
+    return prewarm_html(*drawn)
 
 
 def _schema(context: click.Context, _parameter: click.Parameter, requested: bool) -> None:
@@ -148,7 +154,8 @@ def command() -> None:
     metavar="HOURS",
     help="Minimum savings of a change to --previous, in replica-hours per week.",
 )
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@click.option("--price", type=click.FloatRange(0), metavar="X", help="Cost of a replica-hour, for -o html.")
+@click.option("-o", "--output", type=click.Choice(["table", "json", "html"]), default="table", show_default=True)
 @OUT
 def plan(**params: Any) -> None:
     """Forecast each pool and turn it into windows with a floor of replicas.
@@ -160,7 +167,7 @@ def plan(**params: Any) -> None:
 
     context = click.get_current_context()
     request = _request(context)
-    context.exit(work.plan(origin=origin(params), asked=request, **params))
+    context.exit(work.plan(origin=origin(params), asked=request, draw=_page, **params))
 
 
 @command.command("explain")
@@ -304,7 +311,7 @@ def check(**params: Any) -> None:
     "ending",
     default=True,
     show_default=True,
-    help="keda-cron: a CronJob in the cluster ends the plan where no run of this command comes any more.",
+    help="A CronJob in the cluster ends the plan if this command no longer runs.",
 )
 @click.option("--yes", "really", is_flag=True, help="Send the change. Default: dry run.")
 @click.option("--metrics", metavar="FILE", help="Textfile of metrics to write after a run with --yes.")

@@ -43,6 +43,13 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--slo", metavar="NAME=..,..", help="Both objectives: ttft=2s,itl=50ms.")
 @click.option("--ttft", metavar="DURATION", help="Objective for p95 TTFT (default 2s).")
 @click.option("--itl", metavar="DURATION", help="Objective for mean ITL (default 50ms).")
+@click.option(
+    "--server",
+    type=click.Choice(["vllm", "sglang", "trtllm"]),
+    default="vllm",
+    show_default=True,
+    help="Server that runs the model.",
+)
 @click.option("--max-num-seqs", type=COUNT, metavar="N", help="vLLM flag (default: as vLLM).")
 @click.option("--max-num-batched-tokens", type=COUNT, metavar="N", help="vLLM flag (default: as vLLM).")
 @click.option("--gpu-memory-utilization", type=float, metavar="SHARE", help="vLLM flag (default 0.92).")

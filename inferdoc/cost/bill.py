@@ -1,27 +1,31 @@
-"""From accounts to the document: rows by pool, model, tier, hour or day, the whole, and what must be said of them."""
+"""From accounts to the document: rows by pool, model, tier, hour or day, the whole, and what must be said of them;
+tenants by what their router counted, and tiers that would do the work for less."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import numpy as np
 
 from inferdoc import __version__
+from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import Term, Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.cost.causes import CAUSES
-from inferdoc.cost.cheaper import FORMULA, SOURCE, cheaper_tiers
 from inferdoc.cost.gather import Sum, add_account
 from inferdoc.cost.ledger import Account
-from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, Ground, Priced
+from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CheaperTier, Ground, Priced
 from inferdoc.cost.prices import price_notes
 from inferdoc.cost.reading import Piece
-from inferdoc.cost.tenants import by_tenant
 from inferdoc.errors import SourceError
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
+from inferdoc.sizing.fleet_part import WORTH
 from inferdoc.slo.attainment import place_text
+from inferdoc.source.frame import Entity
+from inferdoc.source.plan import BY
 from inferdoc.words import how_many
 
 IN_TIME: Mapping[str, str] = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d"}
@@ -226,3 +230,105 @@ def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) 
 
 def _alike(one: Account, other: Account) -> bool:
     return one.unit.member.pool == other.unit.member.pool
+
+
+FORMULA = (
+    "useful money x (1 - price of the other tier / price of this one x GPUs of the other for one of this: prompts by "
+    "FLOP/s, output by memory bandwidth, at least as many as hold the same memory); from 15 % on, on-demand prices"
+)
+SOURCE = "collectors/tiers.yaml, [prices.tiers]; both tiers taken to reach the same share of their figures"
+
+
+def cheaper_tiers(
+    rows: Sequence[BillRow], pools: Sequence[Pool], prices: PricesSection, tiers: Mapping[str, Tier]
+) -> Iterator[CheaperTier]:
+    """For each pool the priced tier on which its useful work would cost least, where that is worth a change. rows: of
+    the bill by pool."""
+    named = {row.name: row for row in rows}
+    for pool in sorted(set(pools), key=place_text):
+        row, now = named.get(place_text(pool)), tiers.get(pool.tier)
+        if row is None or now is None or pool.tier not in prices.tiers:
+            continue
+        useful = next(part.amount.money for part in row.parts if part.cause == "useful")
+        divided = row.prompts.gpu_hours + row.outputs.gpu_hours
+        if not useful or not divided:
+            continue
+        prompts = row.prompts.gpu_hours / divided
+        costs = {
+            name: prices.tiers[name].on_demand / prices.tiers[pool.tier].on_demand * gpus_for_one(now, other, prompts)
+            for name, other in tiers.items()
+            if name in prices.tiers and name != pool.tier and other.names and other.link_gbps.value >= _link(now)
+        }
+        best = min(costs, key=lambda name: costs[name], default=None)
+        if best is not None and 1.0 - costs[best] >= WORTH:
+            saved = 1.0 - costs[best]
+            yield CheaperTier(row.name, pool.tier, best, saved, useful * saved)
+
+
+def gpus_for_one(now: Tier, other: Tier, prompts: float) -> float:
+    """GPUs of another tier that do the work of one of this. prompts: share of its time that goes to them."""
+    arithmetic = now.bf16_tflops.value / other.bf16_tflops.value
+    traffic = now.memory_gbps.value / other.memory_gbps.value
+    return max(
+        prompts * arithmetic + (1.0 - prompts) * traffic,
+        now.memory_gib.value / other.memory_gib.value,
+    )
+
+
+def _link(tier: Tier) -> float:
+    """What other GPUs must reach one another with: pods of GPUs on NVLink may be larger than PCIe carries."""
+    return LEAST_NVLINK if tier.link_gbps.value >= LEAST_NVLINK else 0.0
+
+
+COUNTED = {
+    "input": Term(rate="llm_d_epp_request_input_tokens_sum"),
+    "output": Term(rate="llm_d_epp_request_output_tokens_sum"),
+    "requests": Term(rate="llm_d_epp_request_total"),
+}
+NOBODY = "(no tenant told)"
+
+
+def by_tenant(found: Sequence[Piece], by_family: Callable[[Piece], dict[str, Sum]]) -> list[BillRow]:
+    """A row per tenant, dearest first, and one for models of which no router counts tokens. by_family: the bill of each
+    cluster, namespace and model. Raises SourceError where no series tells tenants apart."""
+    held: dict[str, Sum] = {}
+    told = False
+    for piece in found:
+        counted = {name: _by_family(piece, term) for name, term in COUNTED.items()}
+        for family, whole in by_family(piece).items():
+            rows = {name: counted[name].get(family, {}) for name in COUNTED}
+            for name in ("input", "output"):
+                rows[name] = rows[name] if sum(rows[name].values()) > 0 else rows["requests"]
+            names = list(rows["output"]) if sum(rows["output"].values()) > 0 else []
+            told = told or bool(names)
+            for name in names or [NOBODY]:
+                inputs, outputs = ((_share(rows[kind], name) if names else 1.0) for kind in ("input", "output"))
+                held.setdefault(name, Sum()).add_share(whole, inputs, outputs)
+    if not told:
+        raise SourceError("no series tells tenants apart: they need llm_d_epp_request_total with fairness_id")
+    return sorted((one.row(name) for name, one in held.items()), key=lambda row: (-row.whole.gpu_hours, row.name))
+
+
+def _share(tokens: dict[str, float], name: str) -> float:
+    whole = sum(tokens.values())
+    return tokens.get(name, 0.0) / whole if whole > 0 else 0.0
+
+
+def _by_family(piece: Piece, term: Term) -> dict[str, dict[str, float]]:
+    """Family -> tenant -> how many. A router that calls the model by another name counts for the only one of its
+    namespace."""
+    families = {account.unit.member.pool.family for account in piece.accounts}
+    found: dict[str, dict[str, float]] = {}
+    for entity, values in piece.history.counts(term, piece.slots, BY["tenant"]).items():
+        pool = piece.history.pool_of(entity, wide=True)
+        near = [family for family in families if pool is not None and family[:2] == pool.family[:2]]
+        family = pool.family if pool is not None and pool.family in families else near[0] if len(near) == 1 else None
+        if family is not None:
+            row = found.setdefault(str(family), {})
+            name = _tenant(entity)
+            row[name] = row.get(name, 0.0) + float(np.sum(values))
+    return found
+
+
+def _tenant(entity: Entity) -> str:
+    return f"{entity.get('fairness_id') or 'default'}, priority {entity.get('priority') or '0'}"

@@ -1,8 +1,9 @@
-"""A stretch of a source as accounts, day by day, so that a week needs no more memory than a day."""
+"""A stretch of a source as accounts, day by day, so that a week needs no more memory than a day, with the
+share of requests that missed the latency SLO, as far as histograms prove it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 
 from inferdoc.audit.api import AuditOptions, watch
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.quantiles import NAME
+from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.config import Config
 from inferdoc.cost.counted import counts_of
-from inferdoc.cost.late import late_shares
 from inferdoc.cost.ledger import Account, Ledger
 from inferdoc.cost.rates import SlotRates, slot_rates
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
@@ -135,3 +137,24 @@ def _good(pool: Pool, served: Sequence[Goodput], seconds: float) -> Bounds | Non
         if (where.cluster, where.namespace, where.model, where.role, where.tier) == place:
             return Bounds(one.good.low * seconds, one.good.high * seconds)
     return None
+
+
+OF_REQUESTS = ("ttft", "tpot_request", "e2e")
+"""Latencies that are counted once a request; gaps between tokens weigh long answers."""
+
+
+def late_shares(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> Mapping[Pool, float]:
+    """At least so many of the requests of each pool missed something that is promised: the worst of its objectives,
+    since histograms do not tell whether two of them were missed by the same requests. Pools of which nothing is
+    promised or counted are left out."""
+    promised = [slo for slo in slos if slo.promised and slo.kind == "latency"]
+    found: dict[Pool, float] = {}
+    for pool in pools:
+        for slo in in_force(promised, pool).values():
+            name = NAME.fullmatch(slo.signal)
+            if name is None or name["family"] not in OF_REQUESTS or slo.scope.tenant:
+                continue
+            one = history.of_slo(slo, history.whole()).get(pool)
+            if one is not None and one.share is not None:
+                found[pool] = max(found.get(pool, 0.0), 1.0 - one.share[1])
+    return found

@@ -8,7 +8,7 @@ cache that it is compared with.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -29,6 +29,9 @@ SAME_CACHE = 1.1
 (vLLM: `determine_num_available_blocks`)."""
 REPLACED_SECONDS = 900.0
 """A newborn takes the place of a pod that left at most this long before or after: large models load for ten minutes."""
+TAKEN_AWAY = 3
+"""Pods of one place that left before they served: a container that ends is started in its pod, so something evicts them
+(own choice: one may be a node that was drained, two a rollout that was taken back)."""
 SETTLED_SCRAPES = 5
 """What is there within so many scrapes of an end of the data was there before or will be after it."""
 
@@ -72,6 +75,21 @@ class Lineage:
         while key in self.predecessor:
             key = self.predecessor[key].key
         return self.lives[key].born <= step
+
+    def first_loads(self, key: Key) -> Iterator[slice]:
+        """The grid steps at which a pod, or one whose place it took, loads its model and no engine ended: no pod before
+        it served, or pods of its place are taken away again and again before they serve."""
+        chain = [key] if key in self.lives else []
+        while chain and chain[-1] in self.predecessor:
+            chain.append(self.predecessor[chain[-1]].key)
+        lives = [self.lives[each] for each in chain]
+        unserved = [life.born > life.last for life in lives]
+        evicted = sum(life.went for life, never in zip(lives, unserved, strict=True) if never) >= TAKEN_AWAY
+        for place, life in enumerate(lives):
+            first = place == len(lives) - 1
+            if life.came and (evicted or first or unserved[place + 1]):
+                end = lives[place - 1].first if unserved[place] and place else life.born
+                yield slice(0 if first else life.first, end)
 
     def counts(self, key: Key, step: int) -> bool:
         """Whether a pod stands for itself from a step on: it is there yet, and no other has its place."""

@@ -1,9 +1,9 @@
 """Models of the ARIMA family, in square-root space: by name, with bands from back-tested residuals, and one of them as
 a path of the combination.
 
-`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`: dynamic harmonic regression in two steps, least squares for the rhythm
-and ARMA(2,1) on what is left at half-hours (the joint likelihood differentiates every harmonic numerically: minutes
-instead of a second)."""
+`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`, the path: a regression on the time of day by kind of day (`rhythm`) with
+seasonal autoregressive errors at half-hours, by conditional least squares, which takes milliseconds where the joint
+likelihood takes minutes (Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., chapter 10)."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -18,11 +19,12 @@ from typing import Any
 import numpy as np
 
 from inferdoc.extras import needed
-from inferdoc.forecast.calendar import WEEK, Rows
+from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Combination
 from inferdoc.forecast.defaults import SETTLE_SECONDS
 from inferdoc.forecast.made import Made
-from inferdoc.forecast.paths import Folded, Path, fill_gaps, rhythm_fit
+from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.rhythm import block_means, block_size
 
 MAX_ITERATIONS = 60
 MIN_ROWS = 3
@@ -34,40 +36,43 @@ UNFIT = (ValueError, IndexError, np.linalg.LinAlgError)
 """What statsmodels raises where a series cannot be fitted."""
 
 
-class _OverBudgetError(Exception):
-    """The fit took longer than it may."""
-
-
 def installed() -> bool:
     """Whether statsmodels is there: it comes with an extra."""
     return find_spec("statsmodels") is not None
 
 
-def arima_path(folded: Folded, seconds: float = SETTLE_SECONDS) -> Path | None:
-    """Harmonics and ARMA(2,1) as a path of the combination, fitted to the whole history once: three coefficients, which
-    ten days more or less hardly move. None where the history is too short, cannot be fitted, or not within `seconds`
-    of wall clock."""
+@dataclass(frozen=True)
+class ArimaPath:
+    """A path of the combination. text: the model that was fitted, for people."""
+
+    text: str
+    predict: Predict
+
+    def __call__(self, _: Folded, upto: int, ahead: int) -> np.ndarray | None:
+        if upto < MIN_ROWS - 1:
+            return None
+        with _quiet():
+            return self.predict(upto, ahead)
+
+
+def arima_path(folded: Folded, seconds: float = SETTLE_SECONDS) -> ArimaPath | None:
+    """The path, its lags fitted to the whole history once: a handful of coefficients, which ten days more or less
+    hardly move. None where the history is too short, cannot be fitted, or not within `seconds` of wall clock."""
     if folded.count < MIN_ROWS:
         return None
     try:
         with _quiet():
-            predict = _dhr(folded, time.monotonic() + seconds)
-    except (*UNFIT, _OverBudgetError):
+            until = time.monotonic() + seconds
+            text, predict = _dhr(folded)
+    except UNFIT:
         return None
-
-    def path(_: Folded, upto: int, ahead: int) -> np.ndarray | None:
-        if upto < MIN_ROWS - 1:
-            return None
-        with _quiet():
-            return predict(upto, ahead)
-
-    return path
+    return ArimaPath(text, predict) if time.monotonic() <= until else None
 
 
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Without the warnings of statsmodels, whose import resets the filters: so import first."""
-    for module in ("arima.model", "statespace.sarimax"):
+    for module in ("ar_model", "statespace.sarimax"):
         import_module(f"statsmodels.tsa.{module}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -83,7 +88,7 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
     builders = {"sarima": _sarima, "dhr": _dhr}
     try:
         with needed("statsmodels", f"the {name} model"), _quiet():
-            predict = builders[name](folded)
+            label, predict = builders[name](folded)
             center = predict(rows.count, rows.ahead)
             past = np.full_like(combined.trials.actual, np.nan)
             for k in range(len(past)):
@@ -93,41 +98,20 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
     except UNFIT as fault:
         note = f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in"
         return Made.of(combined, rows.minutes, (note,))
-    label = "sarima(1,0,1)(0,1,1)day hourly" if name == "sarima" else "harmonics + arma(2,1)"
     return Made(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
 
 
-def _blocks(line: np.ndarray, size: int) -> np.ndarray:
-    """Means over blocks of `size` bins, NaN left out."""
-    parts = line.reshape(-1, size)
-    known = np.isfinite(parts).sum(axis=1)
-    with np.errstate(invalid="ignore"):
-        return np.where(known > 0, np.nansum(parts, axis=1) / np.maximum(known, 1), np.nan)
-
-
-def _block_size(width: int, minutes: float, wanted: float) -> int:
-    """Bins per block: as near to `wanted` minutes as divides the day."""
-    near = max(1, round(wanted / minutes))
-    return next(size for size in range(near, 0, -1) if width % size == 0)
-
-
-def _spread(coarse: np.ndarray, size: int) -> np.ndarray:
-    """Values at block centres brought to bins by straight lines."""
-    centres = (np.arange(len(coarse)) + 0.5) * size - 0.5
-    return np.asarray(np.interp(np.arange(len(coarse) * size), centres, coarse))
-
-
-def _sarima(folded: Folded) -> Predict:
+def _sarima(folded: Folded) -> tuple[str, Predict]:
     from statsmodels.tsa.statespace.sarimax import SARIMAX
 
     width = folded.rows.width
-    size = _block_size(width, folded.rows.minutes, 60.0)
+    size = block_size(width, folded.rows.minutes, 60.0)
     season = width // size
     if not SHORTEST_SEASON <= season <= LONGEST_SEASON:
         raise ValueError(f"bins of {folded.rows.minutes:g} min do not fold into hours of a day")
 
     def history(upto: int) -> np.ndarray:
-        return _blocks(folded.z[max(0, upto - DAYS_FOR_SEASON) : upto].reshape(-1), size)
+        return block_means(folded.z[max(0, upto - DAYS_FOR_SEASON) : upto].reshape(-1), size)
 
     def model(upto: int) -> Any:
         return SARIMAX(history(upto), order=(1, 0, 1), seasonal_order=(0, 1, 1, season), simple_differencing=False)
@@ -136,36 +120,40 @@ def _sarima(folded: Folded) -> Predict:
 
     def predict(upto: int, ahead: int) -> np.ndarray:
         result = fitted if upto == folded.count else model(upto).filter(fitted.params)
-        return _spread(np.asarray(result.forecast(ahead * season)), size).reshape(ahead, width)
+        coarse = np.asarray(result.forecast(ahead * season))
+        centres = (np.arange(len(coarse)) + 0.5) * size - 0.5
+        return np.asarray(np.interp(np.arange(len(coarse) * size), centres, coarse)).reshape(ahead, width)
 
-    return predict
+    return "sarima(1,0,1)(0,1,1)day hourly", predict
 
 
-def _dhr(folded: Folded, until: float = float("inf")) -> Predict:
-    """until: of the monotonic clock; past it the fit raises _OverBudgetError."""
-    from statsmodels.tsa.arima.model import ARIMA
+def _dhr(folded: Folded) -> tuple[str, Predict]:
+    """The lags of the errors are those of the least BIC among short ones, with and without those of a day before."""
+    from scipy.signal import lfilter, lfiltic
+    from statsmodels.tsa.ar_model import AutoReg
 
-    width = folded.rows.width
-    size = _block_size(width, folded.rows.minutes, 30.0)
+    rhythm = folded.rhythm
+    day = rhythm.blocks
 
-    def rhythm(first: int, last: int, fit: np.ndarray) -> np.ndarray:
-        return np.stack([folded.waves[r % WEEK] @ fit for r in range(first, last)])
+    def errors(upto: int, fit: np.ndarray) -> np.ndarray:
+        return np.asarray(np.nan_to_num(rhythm.left(upto, fit)))
 
-    def left(upto: int, fit: np.ndarray) -> np.ndarray:
-        return _blocks((folded.z[:upto] - rhythm(0, upto, fit)).reshape(-1), size)
+    left = errors(folded.count, rhythm.fit(folded.count))
+    tried = [short + seasonal for short in ([1], [1, 2]) for seasonal in ([], [day], [day, day + 1])]
+    fits = [AutoReg(left, lags, trend="n", hold_back=day + 1).fit() for lags in tried]
+    stable = [fitted for fitted in fits if np.abs(fitted.roots).min() > 1]
+    if not stable:
+        raise ValueError("no stationary autoregression")
+    best = min(stable, key=lambda fitted: float(fitted.bic))
 
-    def in_time(_: np.ndarray) -> None:
-        if time.monotonic() > until:
-            raise _OverBudgetError
-
-    rest_of_all = left(folded.count, rhythm_fit(folded, folded.count))
-    settled = {"maxiter": MAX_ITERATIONS, "disp": 0, "callback": in_time}
-    fitted = ARIMA(rest_of_all, order=(2, 0, 1), trend="n").fit(method_kwargs=settled)
+    filter_ = np.zeros(best.ar_lags[-1] + 1)
+    filter_[0], filter_[best.ar_lags] = 1.0, -best.params
 
     def predict(upto: int, ahead: int) -> np.ndarray:
-        fit = rhythm_fit(folded, upto)
-        result = fitted.apply(left(upto, fit))
-        rest = _spread(np.asarray(result.forecast(ahead * width // size)), size).reshape(ahead, width)
-        return np.asarray(rhythm(upto, upto + ahead, fit) + rest)
+        fit = rhythm.fit(upto)
+        newest_first = errors(upto, fit)[::-1]
+        rest, _ = lfilter([1.0], filter_, np.zeros(ahead * day), zi=lfiltic([1.0], filter_, newest_first))
+        return rhythm.path(upto, ahead, fit, rest)
 
-    return predict
+    lags = ", ".join(f"{lag * rhythm.size * folded.rows.minutes / 60:g}" for lag in best.ar_lags)
+    return f"day-type regression + AR({lags} h)", predict

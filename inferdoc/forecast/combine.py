@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.forecast.bands import Residuals
-from inferdoc.forecast.baselines import last_week, yesterday
+from inferdoc.forecast.baselines import last_week
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.likedays import like_days
-from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps
+from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, like_days
 from inferdoc.forecast.residual import corrections
+from inferdoc.forecast.result import Candidate
 from inferdoc.forecast.shares import shares
 
 FOLDS = 10
@@ -23,7 +23,8 @@ TRIAL_HALF_LIFE = 8.0
 """Days after which a look at a path counts half: longer than for the bands, since which path suits a load changes less
 often than how far it errs."""
 
-CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "yesterday": yesterday, "last-week": last_week}
+CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "last-week": last_week}
+"""Without yesterday and the flat level: they miss every change between working days and weekend."""
 
 Fitted = Callable[[Folded], Path | None]
 """A path that is fitted to the whole history once; None where it cannot be."""
@@ -52,7 +53,7 @@ class Trials:
 class Combination:
     """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], what
     the same weights would have said on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
-    center the newest errors added."""
+    center the newest errors added; fitted: the models that were fitted, for people."""
 
     center: np.ndarray
     weights: dict[str, float]
@@ -60,6 +61,7 @@ class Combination:
     trials: Trials
     past: np.ndarray
     near: np.ndarray
+    fitted: str = ""
 
 
 def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds: int = FOLDS) -> Trials:
@@ -75,8 +77,19 @@ def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds
         for name, path in candidates.items():
             made = path(folded, upto, seen)
             if made is not None:
-                paths[name][k, :seen] = np.maximum(made, 0.0)
+                paths[name][k, :seen] = np.where(new_kind(folded.rows, upto, seen), np.nan, np.maximum(made, 0.0))
     return Trials(actual, paths)
+
+
+def new_kind(rows: Rows, upto: int, ahead: int) -> np.ndarray:
+    """bool[F, P]: bins from row `upto` on of a kind of day (working, weekend) that no row before `upto` had at that
+    time, and that some have by now: how they were forecast says nothing of now."""
+    resting, known = rows.resting[: rows.count], np.isfinite(rows.z)
+    target, found = rows.resting[upto : upto + ahead], np.zeros((ahead, rows.width), dtype=bool)
+    for kind in (False, True):
+        seen = known & (resting == kind)
+        found |= (target == kind) & ~seen[:upto].any(axis=0) & seen.any(axis=0)
+    return found
 
 
 def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combination:
@@ -102,7 +115,31 @@ def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combinati
     center[0] = np.maximum(center[0] + now, 0.0)
     past[:, 0] = np.maximum(past[:, 0] + then, 0.0)
     residuals = Residuals(np.where(np.isfinite(past), trials.actual - past, np.nan), rows.minutes)
-    return Combination(center, first, residuals, trials, past, near)
+    fitted_text = ", ".join(getattr(path, "text", name) for name, path in further.items())
+    return Combination(center, first, residuals, trials, past, near, fitted_text)
+
+
+def candidates(trials: Trials, weights: Mapping[str, float]) -> list[Candidate]:
+    """The paths by weight, with what each was off on the first day of the back-tested ones."""
+    off, errors = {}, {}
+    actual = trials.actual[trials.usable, 0]
+    for name in weights.keys() & trials.paths.keys():
+        path = trials.paths[name][trials.usable, 0]
+        if np.isfinite(actual - path).any():
+            off[name], errors[name] = actual - path, float(np.nanmean(np.abs(actual**2 - path**2)))
+    found = []
+    for name in sorted(off, key=lambda name: -weights[name]):
+        alike = {other: _correlation(off[name], off[other]) for other in off if other != name}
+        like = max(alike, key=lambda other: alike[other], default="")
+        found.append(Candidate(name, weights[name], errors[name], like, alike.get(like, 0.0)))
+    return found
+
+
+def _correlation(one: np.ndarray, other: np.ndarray) -> float:
+    """Of errors about zero, since a common bias is alike too; 0 where either is none."""
+    both = np.isfinite(one) & np.isfinite(other)
+    power = float((one[both] ** 2).sum() * (other[both] ** 2).sum())
+    return float((one[both] * other[both]).sum() / power**0.5) if power > 0 else 0.0
 
 
 def _weights(trials: Trials, lead: int, names: list[str]) -> dict[str, float]:

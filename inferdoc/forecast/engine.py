@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import partial
 from statistics import NormalDist
@@ -17,7 +17,7 @@ from inferdoc.forecast.bands import Residuals, wider
 from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.breaks import carried_over
 from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
-from inferdoc.forecast.combine import Combination, Trials, combine
+from inferdoc.forecast.combine import Combination, Trials, candidates, combine
 from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.events import PlannedEvent, factors, without_events
 from inferdoc.forecast.likeness import Likeness, likeness_of
@@ -81,6 +81,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     rows, changed = carried_over(fold(inner, zone, ahead, request.holidays))
     tenants = [carried_over(fold(part, zone, ahead, request.holidays))[0] for part in _tenants(inner)]
     made, errors, abstain, reason, skill = _make(rows, inner, request, tenants)
+    share = inner.step // history.step if inner.kind == "amount" else 1
     before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
     told = rows.holiday_ahead.any()
     likeness = likeness_of(fold(before, zone, 0, request.holidays)) if told else Likeness()
@@ -113,7 +114,17 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
             *_remarks(series, mean[part], request, start, likeness),
         ),
         seconds=time.perf_counter() - began,
+        candidates=tuple(replace(c, error=c.error / share) for c in candidates(made.trials, made.weights)),
+        arima=_arima_text(request, made) if request.model == "combination" else "",
     )
+
+
+def _arima_text(request: Request, made: Made) -> str:
+    if made.fitted:
+        return made.fitted
+    if request.arima_seconds <= 0:
+        return "left out by --arima-seconds 0"
+    return "could not be fitted in time" if installed() else "not installed; pip install 'inferdoc-toolkit[forecast]'"
 
 
 def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
@@ -188,7 +199,9 @@ def _make(
         past = rivals[name]
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
-        made = Made(f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes)
+        made = Made(
+            f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes, fitted=made.fitted
+        )
     made.unproven = _swing(rows)
     return made, errors, bool(reason), reason, skill
 

@@ -25,6 +25,7 @@ class Made:
     notes: tuple[str, ...] = ()
     unproven: np.ndarray | None = None
     near: np.ndarray | None = None
+    fitted: str = ""
 
     @classmethod
     def of(cls, combined: Combination, minutes: float, notes: tuple[str, ...] = ()) -> Made:
@@ -38,6 +39,7 @@ class Made:
             combined.weights,
             notes,
             near=combined.near,
+            fitted=combined.fitted,
         )
 
     @property

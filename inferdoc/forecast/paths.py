@@ -14,13 +14,11 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.forecast.calendar import WEEK, Rows, since_sunday
+from inferdoc.forecast.rhythm import Rhythm
 
 SMOOTH_MINUTES = 25.0
 DAY_HALF_LIFE = 1.0
 WEEK_HALF_LIFE = 14.0
-RHYTHM_HALF_LIFE = 10.0
-DAILY_WAVES, WEEKLY_WAVES = 8, 6
-RIDGE = 1e-3
 LEVEL_SHARE = 0.5
 DAY_FADE_MINUTES, HOUR_FADE_MINUTES = 2 * 1440.0, 120.0
 TYPE_WEIGHTS = (1.0, 0.5, 0.25)
@@ -43,27 +41,8 @@ class Folded:
         return float(known.mean()) if len(known) else 0.0
 
     @cached_property
-    def waves(self) -> np.ndarray:
-        """float64[7, P, C]: intercept, daily and weekly harmonics for each column of each of seven consecutive rows."""
-        width = self.rows.width
-        daily = min(DAILY_WAVES, (width - 1) // 2)
-        theta = 2 * np.pi * np.arange(WEEK * width) / (WEEK * width)
-        speeds = [WEEK * k for k in range(1, daily + 1)] + list(range(1, WEEKLY_WAVES + 1))
-        columns = [np.ones_like(theta)]
-        for speed in speeds:
-            columns += [np.sin(speed * theta), np.cos(speed * theta)]
-        return np.stack(columns, axis=1).reshape(WEEK, width, -1)
-
-    @cached_property
-    def normal(self) -> tuple[np.ndarray, np.ndarray]:
-        """Normal equations per row: float64[R, C, C] and float64[R, C]."""
-        grams, sides = [], []
-        for r in range(self.count):
-            known = np.isfinite(self.z[r])
-            x = self.waves[r % WEEK][known]
-            grams.append(x.T @ x)
-            sides.append(x.T @ self.z[r, known])
-        return np.stack(grams), np.stack(sides)
+    def rhythm(self) -> Rhythm:
+        return Rhythm(self.rows, self.z)
 
 
 def smooth(rows: np.ndarray, minutes: float) -> np.ndarray:
@@ -173,13 +152,13 @@ def day_type(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
 
 
 def harmonics(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
-    """Harmonic regression on day and week, with what is left of the last day and the last hour fading away."""
+    """Regression on the time of day by kind of day, with what is left of the last day and the last hour fading away."""
     if upto < 3:
         return None
-    fit = rhythm_fit(folded, upto)
-    waves = folded.waves
-    path = np.stack([waves[(upto + lead) % WEEK] @ fit for lead in range(ahead)])
-    left = folded.z[upto - 1] - waves[(upto - 1) % WEEK] @ fit
+    rhythm = folded.rhythm
+    fit = rhythm.fit(upto)
+    path = rhythm.path(upto, ahead, fit)
+    left = folded.z[upto - 1] - rhythm.path(upto - 1, 1, fit)[0]
     known = np.isfinite(left)
     if not known.any():
         return path
@@ -192,20 +171,6 @@ def harmonics(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
     )
 
 
-def rhythm_fit(folded: Folded, upto: int) -> np.ndarray:
-    """float64[C]: coefficients of the harmonics by ridge regression on rows before `upto`, newer rows counting more."""
-    grams, sides = folded.normal
-    weight = 0.5 ** (np.arange(upto, 0, -1) / RHYTHM_HALF_LIFE)
-    gram = np.tensordot(weight, grams[:upto], axes=1)
-    side = weight @ sides[:upto]
-    used = len(side) if upto > WEEK else len(side) - 2 * WEEKLY_WAVES
-    penalty = RIDGE * max(float(gram[0, 0]), 1.0) * np.eye(used)
-    penalty[0, 0] = 0.0 if gram[0, 0] > 0 else 1.0
-    fit = np.zeros(len(side))
-    fit[:used] = np.linalg.solve(gram[:used, :used] + penalty, side[:used])
-    return fit
-
-
 Path = Callable[[Folded, int, int], np.ndarray | None]
 
 PATHS: dict[str, Path] = {
@@ -213,7 +178,6 @@ PATHS: dict[str, Path] = {
     "week": week,
     "week+level": week_level,
     "harmonics": harmonics,
-    "flat": flat,
     "day-type": day_type,
 }
 
@@ -253,3 +217,37 @@ def _beyond(rows: Rows, z: np.ndarray, row: int) -> float:
         return 0.0
     load, *explained = both[:, known].mean(axis=1).tolist()
     return float(load - np.clip(load, min(explained), max(explained)))
+
+
+NEIGHBOURS, MIN_DAYS, MIN_KNOWN = 4, 3, 0.5
+OTHER_KIND = 8.0
+"""How far away a day of another kind is, in usual distances: a working day before a weekend is like another one."""
+NEAREST = 0.1
+"""Added to distances, so that one day that is all but the same does not stand alone."""
+LEVEL_SHARE = 0.5
+
+
+def like_days(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """float64[F, P]: the mean of what followed the days most like the last one, each moved by half of what lay between
+    the levels of the two. Alike are days of small squared distance, and of the same kind (working or resting), as
+    also the days after them. None where fewer than three days can be compared."""
+    z, resting, last = folded.z, folded.rows.resting, folded.z[upto - 1]
+    distances, kinds, gaps, rows = list[float](), list[float](), list[float](), list[int]()
+    for row in range(upto - ahead):
+        left = last - z[row]
+        known = np.isfinite(left)
+        if known.mean() >= MIN_KNOWN:
+            distances.append(float((left[known] ** 2).mean()))
+            gaps.append(float(left[known].mean()))
+            pairs = ((row, upto - 1), (row + 1, upto))
+            kinds.append(sum(float((resting[one] != resting[other]).mean()) for one, other in pairs))
+            rows.append(row)
+    base = day(folded, upto, ahead)
+    if len(rows) < MIN_DAYS or base is None:
+        return None
+    usual = float(np.median(distances)) or 1.0
+    far = np.array(distances) / usual + OTHER_KIND * np.array(kinds)
+    nearest = np.argsort(far, kind="stable")[:NEIGHBOURS]
+    followed = np.stack([z[rows[i] + 1 : rows[i] + 1 + ahead] + LEVEL_SHARE * gaps[i] for i in nearest])
+    path = weighted_mean(followed, (1.0 / (far[nearest] + NEAREST))[:, None, None])
+    return smooth(np.where(np.isfinite(path), np.maximum(path, 0.0), base), folded.rows.minutes)

@@ -13,6 +13,18 @@ SCHEMA = "inferdoc.forecast/v1"
 
 
 @dataclass(frozen=True)
+class Candidate:
+    """A path of the combination on the back-tested days. weight: its share; error: mean absolute error per step, unit
+    of the input; like: the path whose errors are most like its own, and correlation: of the two, -1 to 1."""
+
+    name: str
+    weight: float
+    error: float
+    like: str
+    correlation: float
+
+
+@dataclass(frozen=True)
 class Forecast:
     """start: Unix seconds of the first step; step: seconds; mean: float64[H]; quantiles: level -> float64[H], ascending
     in level and never negative, in the unit of the input; method: what made the numbers; weights: share of each path on
@@ -20,7 +32,7 @@ class Forecast:
     measured; errors: mean absolute error per step of the method and of each rival on the same bins, unit of the input;
     coverage: nominal level -> share of back-tested bins at or below that quantile, each day judged by the other
     days; missed: share of the last day's bins above the band that was forecast for them, None where that was not
-    kept."""
+    kept; candidates: the paths of a combination, by weight; arima: the model among them, or why there is none."""
 
     name: str
     unit: str
@@ -42,6 +54,8 @@ class Forecast:
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     missed: float | None = None
+    candidates: tuple[Candidate, ...] = ()
+    arima: str = ""
 
     @property
     def times(self) -> np.ndarray:
@@ -68,6 +82,11 @@ class Forecast:
             "series": self.name,
             "unit": self.unit,
             "method": self.method,
+            "candidates": [
+                {"name": c.name, "error": number(c.error), "like": c.like, "correlation": round(c.correlation, 4)}
+                for c in self.candidates
+            ],
+            "arima": self.arima,
             "weights": {k: round(v, 4) for k, v in self.weights.items()},
             "abstained": self.abstained,
             "reason": self.reason,

@@ -51,6 +51,7 @@ def with_tenants(whole: Combination, rows: Rows, parts: Sequence[Rows]) -> Combi
         whole.trials,
         mixed,
         together * whole.near + apart * (center - steady),
+        whole.fitted,
     )
 
 

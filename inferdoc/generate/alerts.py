@@ -17,8 +17,9 @@ from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.merge_routes import merged
 from inferdoc.generate.operator import RULES_FOLDER, prometheus_rules
-from inferdoc.generate.pack import RECORDING, RULES, TESTS, build_pack, build_rules
+from inferdoc.generate.pack import RECORDING, RULES, build_pack, build_rules
 from inferdoc.generate.pack_lint import alerts_of, pack_problems
+from inferdoc.generate.pack_tests import TESTS, build_tests
 from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
 from inferdoc.replacing import replace_file
 
@@ -33,9 +34,11 @@ def build_alerts(
     assignments: Sequence[Assignment] = (),
     *,
     rule_set: RuleSetName = "full",
+    tests: bool = False,
     check: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks: the size and the cost
+    """Bring a folder up to date. tests: with the unit tests of the rules; without, those that are there are deleted.
+    Returns what differed (with `check` it still does), and remarks: the size and the cost
     of the set, links that have no base, and the causes without a rule and why.
 
     Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
@@ -44,7 +47,12 @@ def build_alerts(
     inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
     routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
     objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
-    changed = write({**pack.files, **objects, ALERTMANAGER: routes}, folder, check=check)
+    files = {**pack.files, **objects, ALERTMANAGER: routes}
+    untested: dict[str, tuple[str, ...]] = {}
+    if tests:
+        of_pack = build_tests(pack, catalogue, links)
+        files, untested = files | of_pack.files, of_pack.untested
+    changed = write(files, folder, check=check)
     records = sum("record" in rule for group in pack.groups for rule in group["rules"])
     remarks = [
         f"rule set {rule_set}: {len(pack.rules)} alerts, {records} recording rules",
@@ -53,8 +61,7 @@ def build_alerts(
     ]
     if rule_set == "full":
         remarks += [f"no rule for {name}: {why}" for name, why in pack.none.items()]
-        remarks += [f"no series test {', '.join(limits)} of {name}" for name, limits in pack.untested.items()]
-    return changed, remarks
+    return changed, remarks + [f"no series test {', '.join(limits)} of {name}" for name, limits in untested.items()]
 
 
 def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:
@@ -108,7 +115,7 @@ def run_alert_tests(folder: Path, names: tuple[str, ...] = ()) -> tuple[list[str
         if not path.is_file():
             raise InferdocError(f"{path}: no such test; without names all are run")
     if not tests:
-        raise InferdocError(f"{folder / TESTS}: no tests there; run inferdoc alerts build first")
+        raise InferdocError(f"{folder / TESTS}: no tests there; run inferdoc alerts build --tests first")
     answer = promtool.test(tests)
     failed = len({line.partition(":")[0] for line in answer.problems})
     return answer.problems, f"{answer.count} test files, {failed} failed"

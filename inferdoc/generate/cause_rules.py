@@ -83,6 +83,8 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
     said = Said(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
     if isinstance(said, str):
         return said
+    if alert.waits_while:
+        said = Said(f"{clause(said.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", said.by)
     return AlertRule(
         name=alert_name(recipe.id),
         expr=said.text.strip(),

@@ -16,7 +16,8 @@ from inferdoc.catalogue.record_names import OF_OBSERVATIONS
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.mutants import OF_RAW_SERIES, OPERATORS, Mutant, mutants, mutated
-from inferdoc.generate.pack import RECORDING, RULES, TESTS
+from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.pack_tests import TESTS
 from inferdoc.times import length_of
 
 AT_ONCE = 2

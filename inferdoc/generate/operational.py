@@ -17,6 +17,7 @@ from inferdoc.catalogue.record_names import EXPORTERS_RECORD, INFO, ROUTERS_RECO
 from inferdoc.errors import CatalogueError
 from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import POD
 from inferdoc.generate.recorded import (
@@ -103,7 +104,9 @@ def operational_rules(
 ) -> dict[str, AlertRule]:
     """The rules by alert name; without rules that need a metric, none about metrics that are absent."""
     needed = needed_metrics(catalogue, records, others)
-    return {each.alert: _rule(each, needed, links) for each in file.alerts if needed or METRICS not in each.expr}
+    return {
+        each.alert: _rule(each, catalogue, needed, links) for each in file.alerts if needed or METRICS not in each.expr
+    }
 
 
 def needed_metrics(catalogue: Catalogue, records: Records, rules: Iterable[AlertRule]) -> list[str]:
@@ -167,8 +170,8 @@ def _expected(rule: AlertRule, labels: dict[str, str], value: float, at: int) ->
     return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": said}
 
 
-def _rule(each: Operational, needed: list[str], links: GeneratedLinks) -> AlertRule:
-    expr = each.expr.replace(METRICS, "|".join(needed))
+def _rule(each: Operational, catalogue: Catalogue, needed: list[str], links: GeneratedLinks) -> AlertRule:
+    expr = expanded(each.expr.replace(METRICS, "|".join(needed)), catalogue)
     by = each.by or (POD if each.of else ())
     diagnosed = each.kind == "symptom" or each.of is not None
     return AlertRule(

@@ -1,4 +1,4 @@
-"""Everything in alerts/generated: recording rules, alert rules and their unit tests, as texts by path."""
+"""Recording rules and alert rules, as texts by path."""
 
 from __future__ import annotations
 
@@ -7,34 +7,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
-from inferdoc.generate import promtool
-from inferdoc.generate.burn_tests import burn_test
-from inferdoc.generate.cases import cases
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
-from inferdoc.generate.document import MARK, yaml_text
+from inferdoc.generate.document import yaml_text
+from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.observation_tests import observation_tests
-from inferdoc.generate.operational import load_operational, operational_rules, operational_test
+from inferdoc.generate.operational import load_operational, operational_rules
 from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set
-from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
-from inferdoc.generate.slo_tests import slo_test, waiting_tests
 from inferdoc.generate.thrift import needed, parted, thrifty
-from inferdoc.generate.timing_tests import timing_test
 
 RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
 RELABELLING = Path("relabelling.yaml")
-TESTS = Path("tests")
 PAGE_INTERVAL, POD_INTERVAL, CAUSE_INTERVAL, USUAL_INTERVAL = INTERVAL, "1m", "2m", "4m30s"
 """Pages are judged twice a minute, and need to know new pods soon. Causes are tickets about means of five minutes and
 wait ten minutes in their route; usual values move over hours. A series lasts for five minutes, so no interval may be
@@ -58,20 +49,19 @@ Targets need a label `pod` (where there is none, relabel `instance` to it): it t
 ABOUT_RULES = f"""\
 Needs {RECORDING} beside it: the rules read what it records.
 Observations stand first, each once: series of those for whom it holds now, with the value of its signal."""
-ABOUT_PARTS = "promtool test rules on what alerts are made of: each observation for itself, and how rules join them."
-RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 
 
 @dataclass(frozen=True)
 class Pack:
     """files: text by path; groups: the rule groups of both files; rules: the alert rules; none: causes without a rule,
-    and why; untested: by record the limits of which no course of the raw series makes a case."""
+    and why; rendering: how signals are recorded."""
 
+    rule_set: RuleSetName
     files: dict[Path, str]
     groups: list[dict[str, Any]]
     rules: list[AlertRule]
     none: dict[str, str]
-    untested: dict[str, tuple[str, ...]]
+    rendering: Recorded
 
 
 def build_pack(
@@ -82,8 +72,7 @@ def build_pack(
 ) -> Pack:
     """The alert pack of a catalogue; assignments: what the configuration says of pods; rule_set: the alerts of it.
 
-    A smaller set records what its alerts read; in that of the pages, what one rule reads is part of that rule. Its
-    tests are those from raw series.
+    A smaller set records what its alerts read; in that of the pages, what one rule reads is part of that rule.
 
     Raises CatalogueError or InferdocError where a declaration cannot become rules.
     """
@@ -104,7 +93,7 @@ def build_pack(
     refuse_problems(rule.document() for rule in rules)
     objective_records = [slo_records(slo, catalogue) for slo in slos]
     if any(ENGINE_PODS in text for found in objective_records for text in found.values()):
-        objective_records.insert(0, {ENGINE_PODS: ENGINE_PODS_EXPR})
+        objective_records.insert(0, {ENGINE_PODS: expanded(ENGINE_PODS_EXPR, catalogue)})
     slow = [slow_records(slo, catalogue) for slo in slos]
     read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
     records = thrifty(rendering.records, read)
@@ -132,41 +121,7 @@ def build_pack(
         RELABELLING: yaml_text(relabelling(catalogue.tiers), ABOUT),
         RULES: yaml_text({"groups": alerting}, ABOUT_RULES),
     }
-    groups = list(GROUPS)
-    for name, rule in causes.items():
-        by_hand, recipe = _by_hand(name, catalogue), catalogue.recipes[name]
-        if by_hand is not None:
-            files[TESTS / f"{name}_test.yaml"] = by_hand
-            continue
-        found = cases(recipe, catalogue)
-        test = cause_test(recipe, rule, catalogue, found, RULE_FILES, groups)
-        files[TESTS / f"{name}_test.yaml"] = yaml_text(test, f"promtool test rules on {rule.name}.")
-        if rule_set != "pages":  # it reads observations by the names of their records
-            timing = timing_test(recipe, rule, found, RULE_FILES, groups)
-            files[TESTS / f"{name}-timing_test.yaml"] = yaml_text(timing, f"When {rule.name} waits, fires and clears.")
-    exprs = {promtool.name_of(rule): str(rule["expr"]) for group in (*recording, *alerting) for rule in group["rules"]}
-    told = [catalogue.recipes[name] for name in causes if _by_hand(name, catalogue) is None]
-    untested: dict[str, tuple[str, ...]] = {}
-    if rule_set == "full":
-        parts = observation_tests(exprs, told, rendering, catalogue, RULE_FILES, groups)
-        untested = parts.none
-        for kind, test in parts.files.items():
-            files[TESTS / f"{kind}_test.yaml"] = yaml_text(test, ABOUT_PARTS)
-    for slo in slos:
-        own = [rule for rule in of_objectives if ("slo", slo.id) in rule.labels]
-        text = yaml_text(
-            slo_test(slo, catalogue, own, RULE_FILES, groups), f"promtool test rules on the objective {slo.id}."
-        )
-        files[TESTS / f"slo-{slo.id}_test.yaml"] = text
-        if rule_set == "full":
-            waits = waiting_tests(slo, catalogue, own)
-            burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, groups, waits)
-            files[TESTS / f"slo-{slo.id}-limits_test.yaml"] = yaml_text(burns, f"The limits and waits of {slo.id}.")
-    for each in monitoring.alerts:
-        if each.alert in monitored:
-            test = operational_test(each, monitored[each.alert], RULE_FILES, groups)
-            files[TESTS / f"{each.alert}_test.yaml"] = yaml_text(test, f"promtool test rules on {each.alert}.")
-    return Pack(files, [*recording, *alerting], rules, none, untested)
+    return Pack(rule_set, files, [*recording, *alerting], rules, none, rendering)
 
 
 def build_rules(
@@ -177,18 +132,6 @@ def build_rules(
     answers = {recipe.id: cause_rule(recipe, catalogue, told, links) for recipe in catalogue.recipes.values()}
     rules = {name: rule for name, rule in answers.items() if isinstance(rule, AlertRule)}
     return rules, {name: why for name, why in answers.items() if isinstance(why, str)}
-
-
-def _by_hand(name: str, catalogue: Catalogue) -> str | None:
-    """The test that a cause with a rule of its own writing brings along: alerts/tests/<id>_test.yaml."""
-    if catalogue.recipes[name].alert is None or not catalogue.recipes[name].alert.expr:  # type: ignore[union-attr]
-        return None
-    path = content_file("alerts", f"tests/{name}_test.yaml", catalogue.overlays)
-    if path is None:
-        raise InferdocError(
-            f"alerts/tests/{name}_test.yaml: missing; a cause with an `expr` of its own brings its test"
-        )
-    return MARK + path.read_text("utf-8")
 
 
 def _recorded(records: dict[str, str]) -> list[dict[str, Any]]:

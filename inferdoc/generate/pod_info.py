@@ -22,8 +22,8 @@ TIER_SEEN, ROLE_SEEN = "pod:inferdoc_tier:seen", "pod:inferdoc_role:seen"
 POD = ("cluster", "namespace", "pod")
 POOL_PARTS = ("model_name", "role", "tier")
 ENGINE_PODS = "pod:inferdoc_engine:info"
-ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) ({ENGINE_SIGN})"
-"""Engines as they are now: pages cannot wait until the info series of a new pod is there."""
+ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}) (<running>)"
+"""Engines of every kind as they are now: pages cannot wait until the info series of a new pod is there."""
 ONE_OF_A_POD = (INFO, ENGINE_PODS)
 """Records of which each pod has one series at a time: others are joined with them."""
 MEMORY = "6h"

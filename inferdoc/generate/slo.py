@@ -9,12 +9,12 @@ from inferdoc.catalogue.burn import FAST, SLOW, Burn, windows
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.cause_rules import AlertRule, described
+from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.generate.slo_events import BY, events, in_buckets
-from inferdoc.generate.slo_latency import latency_records, slower_rules, usual_records
-from inferdoc.generate.slo_names import NOW, UNKNOWN, alert_name, record_name
+from inferdoc.generate.slo_events import events, in_buckets
+from inferdoc.generate.slo_latency import latency_records, objective_rule, slower_rules, usual_records
+from inferdoc.generate.slo_names import NOW, record_name
 from inferdoc.judging.conditions.render import number
 from inferdoc.times import length_of
 
@@ -106,55 +106,35 @@ def slo_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> list[Ale
 
 def _outage(slo: Slo, links: GeneratedLinks) -> AlertRule:
     bad, every = record_name(slo, "bad", f"rate{NOW}"), record_name(slo, "all", f"rate{NOW}")
-    observation = (
-        f"{{{{ $value | humanizePercentage }}}} of its requests in {NOW} miss objective {{{{ $labels.slo }}}}, "
-        f"limit {MOST:.0%}"
-    )
-    action = "Shift traffic to a healthy pool or roll back the last change, then run the command in diagnose_command"
-    return AlertRule(
-        name=alert_name("Outage"),
-        expr=f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
+    return objective_rule(
+        slo,
+        links,
+        "Outage",
+        f"{bad} / ({every} > 0) > {number(MOST)}\nand {number(length_of(NOW))} * {every} >= {OUTAGE_EVENTS}",
         for_="1m",
-        keep_firing_for=None,
-        severity="critical",
-        cause=UNKNOWN,
-        annotations=links.annotations(
-            "slo-outage",
-            BY,
-            "Most requests of a model miss a service level objective.",
-            described(BY, observation, "1m", action),
-        ),
-        by=BY,
-        labels=(("slo", slo.id),),
-        kind="symptom",
+        page="slo-outage",
+        summary="Most requests of a model miss a service level objective.",
+        observation=f"{{{{ $value | humanizePercentage }}}} of its requests in {NOW} miss objective "
+        f"{{{{ $labels.slo }}}}, limit {MOST:.0%}",
+        action="Shift traffic to a healthy pool or roll back the last change, then run the command in diagnose_command",
     )
 
 
 def _burn_rules(slo: Slo, least: int, links: GeneratedLinks) -> Iterator[AlertRule]:
     for speed, burns, for_, severity in SPEEDS:
-        pairs = [_pair(slo, burn, least) for burn in burns]
         limits = " or ".join(f"{burn.factor(slo.window):.4g} over {burn.long}" for burn in burns)
-        observation = (
-            f"objective {{{{ $labels.slo }}}} burns its error budget at {{{{ $value | humanize }}}} times the allowed "
-            f"rate, limit {limits}"
-        )
-        action = "Run the command in diagnose_command: it names the pod or the model and the cause"
-        yield AlertRule(
-            name=alert_name(f"Burn{speed}"),
-            expr="\nor\n".join(f"(\n{pair}\n)" for pair in pairs),
+        yield objective_rule(
+            slo,
+            links,
+            f"Burn{speed}",
+            "\nor\n".join(f"(\n{_pair(slo, burn, least)}\n)" for burn in burns),
             for_=for_,
-            keep_firing_for=None,
             severity=severity,
-            cause=UNKNOWN,
-            annotations=links.annotations(
-                "slo-burn",
-                BY,
-                "A model burns the error budget of an objective too fast.",
-                described(BY, observation, for_, action),
-            ),
-            by=BY,
-            labels=(("slo", slo.id),),
-            kind="symptom",
+            page="slo-burn",
+            summary="A model burns the error budget of an objective too fast.",
+            observation="objective {{ $labels.slo }} burns its error budget at {{ $value | humanize }} times the "
+            f"allowed rate, limit {limits}",
+            action="Run the command in diagnose_command: it names the pod or the model and the cause",
         )
 
 
@@ -168,27 +148,18 @@ def _pair(slo: Slo, burn: Burn, least: int) -> str:
 
 
 def _too_few(slo: Slo, least: int, links: GeneratedLinks) -> AlertRule:
-    observation = (
-        f"{{{{ $value | humanize }}}} events of objective {{{{ $labels.slo }}}} in {JUDGED}, fewer than the limit "
-        f"{least}"
-    )
-    action = "Lower min_events in alerts/slo.yaml, or take this objective as not evaluated"
-    return AlertRule(
-        name=alert_name("TrafficTooLow"),
-        expr=f"{_count(slo, JUDGED)} < {least}",
+    return objective_rule(
+        slo,
+        links,
+        "TrafficTooLow",
+        f"{_count(slo, JUDGED)} < {least}",
         for_="1h",
-        keep_firing_for=None,
         severity="info",
-        cause=UNKNOWN,
-        annotations=links.annotations(
-            "slo-burn",
-            BY,
-            "A model has too few requests to evaluate an objective.",
-            described(BY, observation, "1h", action),
-            diagnosed=False,
-        ),
-        by=BY,
-        labels=(("slo", slo.id),),
+        page="slo-burn",
+        summary="A model has too few requests to evaluate an objective.",
+        observation=f"{{{{ $value | humanize }}}} events of objective {{{{ $labels.slo }}}} in {JUDGED}, fewer than "
+        f"the limit {least}",
+        action="Lower min_events in alerts/slo.yaml, or take this objective as not evaluated",
         kind="monitoring",
     )
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import re
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import INFO
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.catalogue.slo import OF_PODS, Audience, Slo, events_of, narrower
+from inferdoc.generate.every_engine import Series, any_of, series_of, with_ray
 from inferdoc.generate.pod_info import POD, joined, joined_to_engines, joined_where_known
 from inferdoc.judging.conditions.render import ENGINES, clause, number
 from inferdoc.source.plan import matchers
@@ -17,6 +18,14 @@ BY = ("cluster", "namespace", "model_name", "tier", "role")
 SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
 """What engines are told apart by before the tier and role of their pod are joined."""
 ABOVE = ("cluster", "namespace", "model_name")
+MEANS = {"ttft": "ttft_mean", "tpot_request": "itl_mean"}
+"""The signal whose histograms show a latency first, of every engine: a gap between two tokens is counted as soon as it
+is over, the time per token of a request when it ends, which may be never."""
+TOKENS = "vllm:generation_tokens_total"
+"""vLLM counts a gap per step, which gives several tokens under speculative decoding: its tokens are counted."""
+GAPS = 20
+"""Tokens that weigh as one event: own choice. Streams of one batch have the same gaps."""
+PERCENTILE = re.compile(r"_p\d+$")
 LABELS = {"cluster": "cluster", "namespace": "namespace", "model": "model_name", "tier": "tier", "role": "role"}
 """What a scope names, and the label that holds it: of the series, or (OF_PODS) of the info series of their pods."""
 
@@ -28,15 +37,15 @@ def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[
     above = catalogue.signals_of_rules[slo.signal].level in WIDE
     histogram = slo.histogram(catalogue.signals_of_rules)
     if histogram is not None:
-        match = matchers(catalogue.signals_of_rules[slo.signal].readings[0].match)
-        every = _of_scope(f"{histogram}_count", match, slo.scope, parts, above, rate)
-        good = (*match, ("le", "=~", _le(in_buckets(slo, catalogue))))
-        return every, f"{recorded}\n- {_of_scope(f'{histogram}_bucket', good, slo.scope, [], above, rate)}"
+        match = tuple(matchers(catalogue.signals_of_rules[slo.signal].readings[0].match))
+        every = _of_scope(_named(f"{histogram}_count", match), slo.scope, parts, above, rate)
+        good = _named(f"{histogram}_bucket", (*match, ("le", "=~", _le(in_buckets(slo, catalogue)))))
+        return every, f"{recorded}\n- {_of_scope(good, slo.scope, [], above, rate)}"
     counted = events_of(catalogue.signals_of_rules[slo.signal])
     assert counted is not None
     bad, total = counted
-    every = _of_scope(str(total.rate), matchers(total.match), slo.scope, parts, above, rate)
-    wrong = _of_scope(str(bad.rate), matchers(bad.match), slo.scope, [], above, rate)
+    every = _of_scope(_named(str(total.rate), tuple(matchers(total.match))), slo.scope, parts, above, rate)
+    wrong = _of_scope(_named(str(bad.rate), tuple(matchers(bad.match))), slo.scope, [], above, rate)
     return every, f"{clause(f'{wrong}{chr(10)}and {recorded}')}\nor 0 * {recorded}"
 
 
@@ -45,54 +54,75 @@ def of_latency(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
     model. reading: what is done with a series, which stands where {} does."""
     signal, parts = catalogue.signals_of_rules[slo.signal], [other.scope for other in narrower(slo, catalogue.slos)]
     took, every = (
-        _each(name, match, slo.scope, parts, signal.level in WIDE, reading) for name, match in _parts(slo, catalogue)
+        _each(series, slo.scope, parts, signal.level in WIDE, reading) for series in mean_series(slo, catalogue)
     )
-    return took, every
+    return _in_events(slo, took), _in_events(slo, every)
 
 
 def of_engines(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
     """The same of every engine with this histogram by pod, without what tells whom the objective is promised to."""
-    took, every = (_counted(name, match, slo.scope, False, reading) for name, match in _parts(slo, catalogue))
+    took, every = (_in_events(slo, _counted(each, slo.scope, False, reading)) for each in mean_series(slo, catalogue))
     return took, every
 
 
-def _parts(slo: Slo, catalogue: Catalogue) -> Iterator[tuple[str, tuple[Matcher, ...]]]:
-    match = matchers(catalogue.signals_of_rules[slo.signal].readings[0].match)
-    yield from ((f"{slo.histogram(catalogue.signals_of_rules)}_{part}", tuple(match)) for part in ("sum", "count"))
+def counted_as(slo: Slo) -> str:
+    """What its mean is of: gaps between tokens, which are known before the request ends, or its own events."""
+    return "gaps" if _base(slo) in MEANS and _base(slo) != "ttft" else "all"
 
 
-def _each(
-    name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool, reading: str
-) -> str:
+def mean_series(slo: Slo, catalogue: Catalogue) -> tuple[list[Series], list[Series]]:
+    """The counters that the mean of a latency is made of, of every engine that has one: seconds, and events."""
+    base, signal = _base(slo), catalogue.signals_of_rules[slo.signal]
+    histograms = [(str(slo.histogram(catalogue.signals_of_rules)), tuple(matchers(signal.readings[0].match)))]
+    if base in MEANS:
+        histograms = list(series_of(catalogue, MEANS[base]))
+    counts = [(f"{name}_count", match) for name, match in histograms]
+    if counted_as(slo) == "gaps":
+        counts = [*_named(TOKENS, ()), *(each for each in counts if "vllm" not in each[0])]
+    return [(f"{name}_sum", match) for name, match in histograms], counts
+
+
+def _base(slo: Slo) -> str:
+    return PERCENTILE.sub("", slo.signal)
+
+
+def _in_events(slo: Slo, text: str) -> str:
+    return text if counted_as(slo) == "all" else f"{number(1 / GAPS)} * {clause(text)}"
+
+
+def _named(name: str, match: tuple[Matcher, ...]) -> list[Series]:
+    return [(each, match) for each in with_ray(name)]
+
+
+def _each(series: list[Series], scope: Audience, without: list[Audience], above: bool, reading: str) -> str:
     """Events of what is in a scope, and not in one of its parts."""
-    text = _shown(name, match, scope, above, reading)
+    text = _shown(series, scope, above, reading)
     for other in without:
-        text = f"{clause(text)}\nunless {clause(_shown(name, match, other, above, reading))}"
+        text = f"{clause(text)}\nunless {clause(_shown(series, other, above, reading))}"
     return text
 
 
-def _of_scope(
-    name: str, match: Sequence[Matcher], scope: Audience, without: list[Audience], above: bool, reading: str
-) -> str:
+def _of_scope(series: list[Series], scope: Audience, without: list[Audience], above: bool, reading: str) -> str:
     """The same by what the rules split: of engines by the tier and role of their pod."""
-    text = _each(name, match, scope, without, above, reading)
+    text = _each(series, scope, without, above, reading)
     return text if above else f"sum by ({', '.join(BY)}) {clause(text)}"
 
 
-def _counted(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
-    own: list[Matcher] = [*match, *((label, "=", value) for label, value in scope.tenant)]
+def _counted(series: list[Series], scope: Audience, above: bool, reading: str) -> str:
+    own: list[Matcher] = [(label, "=", value) for label, value in scope.tenant]
     own += [(LABELS[key], "=", value) for key, value in scope.fields.items() if key not in OF_PODS]
-    return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({reading.format(selector(name, tuple(own)))})"
+    said = any_of(reading.format(selector(name, (*match, *own))) for name, match in series)
+    return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({said})"
 
 
-def _shown(name: str, match: Sequence[Matcher], scope: Audience, above: bool, reading: str) -> str:
+def _shown(series: list[Series], scope: Audience, above: bool, reading: str) -> str:
     """Events of engines by pod, with its tier and role; of what is counted above the pods by model."""
-    inner = _counted(name, match, scope, above, reading)
+    inner = _counted(series, scope, above, reading)
     if above:
         return inner
     pool: list[Matcher] = [(LABELS[key], "=", value) for key, value in scope.fields.items() if key in OF_PODS]
     if not pool:
-        return joined_to_engines(inner) if name.startswith(ENGINES) else joined_where_known(inner)
+        return joined_to_engines(inner) if series[0][0].startswith(ENGINES) else joined_where_known(inner)
     return f"{clause(joined(inner))}\nand on ({', '.join(POD)}) {selector(INFO, tuple(pool))}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE
@@ -10,7 +11,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.generate.cause_rules import AlertRule, described
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, in_buckets, of_engines, of_latency
+from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, counted_as, in_buckets, of_engines, of_latency
 from inferdoc.generate.slo_names import NOW, UNKNOWN, alert_name, record_name
 from inferdoc.judging.conditions.render import clause, number
 from inferdoc.times import length_of
@@ -28,10 +29,15 @@ QUIETER = 0.25
 """The quieter quarter of that: a fault soon fills the later half of a short record."""
 USUAL_SPREAD = 0.9
 """Beyond nine of ten means of that past, so that what swings all the time pages nobody."""
+ROUNDING = 1.001
+"""A quantile between two equal means may be rounded below them."""
 BEFORE = f"{{}} offset {NOW}"
 """A counter without the newest window."""
 FEWEST_BEFORE = 1000
 """Events that a mean over the life of an engine rests on: it strays by 2 / sqrt(n), 6 % of so many."""
+FAR, FEWEST_FAR = 4.0, 10
+"""Beyond four times the target the mean of ten events needs no past: own choice, 10 s for first tokens. So the
+recorded mean is of ten at least."""
 FEWEST_ON_A_POD = 50
 """Events of one pod in the newest window: a pod that serves slowly serves few."""
 
@@ -43,17 +49,17 @@ def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     if slo.histogram(catalogue.signals_of_rules) is None:
         return {}
     took, every = of_latency(slo, catalogue, f"rate({{}}[{NOW}])")
-    records, least = {}, catalogue.objectives.min_events
+    records = {}
     if _by_pod(slo, catalogue):
-        pod_all, pod_mean = _of_pod(slo, "all"), _of_pod(slo, "mean")
+        pod_all, pod_mean = _of_pod(slo, counted_as(slo)), _of_pod(slo, "mean")
         records = {pod_all: every, pod_mean: f"{clause(took)}\n/ ({pod_all} > 0)"}
         others = f"{pod_mean}\n/ ({clause(_others(pod_mean, pod_all))} > 0)"
         records[_of_pod(slo, "over_others")] = f"{others} > {number(SLOWER)}"
         took, every = f"{pod_mean} * {pod_all}", pod_all
-    all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
+    all_, mean = _model(slo)
     records |= {
         all_: f"sum by ({', '.join(BY)}) {clause(every)}",
-        mean: f"sum by ({', '.join(BY)}) {clause(took)}\n/ ({all_} > 0)\nand {_events(all_)} >= {least}",
+        mean: f"sum by ({', '.join(BY)}) {clause(took)}\n/ ({all_} > 0)\nand {_events(all_)} >= {FEWEST_FAR}",
     }
     return records
 
@@ -62,7 +68,7 @@ def usual_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     """What is usual for the mean of a latency: it moves over half an hour, and need not be judged as often as pages."""
     if slo.histogram(catalogue.signals_of_rules) is None:
         return {}
-    all_, mean = record_name(slo, "all", f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
+    all_, mean = _model(slo)
     return {record_name(slo, "mean", f"median{PAST}"): _usual(slo, catalogue, mean, all_)}
 
 
@@ -90,20 +96,23 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     """The model as a whole; and one of its pods, whose wait the mean over all shows late or never."""
     if slo.histogram(catalogue.signals_of_rules) is None:
         return
-    mean, usual = record_name(slo, "mean", f"rate{NOW}"), record_name(slo, "mean", f"median{PAST}")
-    all_, felt = record_name(slo, "all", f"rate{NOW}"), f"{number(FELT)} * {number(in_buckets(slo, catalogue))}"
+    (all_, mean), usual = _model(slo), record_name(slo, "mean", f"median{PAST}")
+    target, least = number(in_buckets(slo, catalogue)), catalogue.objectives.min_events
+    felt = f"{number(FELT)} * {target}"
+    grown = f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nand {_events(all_)} >= {least}"
     yield _slower(
         slo,
         links,
         "Slower",
         BY,
-        f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nunless {mean} <= {_swing(mean)}",
+        f"{clause(f'{grown}{chr(10)}unless {mean} <= {_swing(mean)}')}\nor {mean} > {number(FAR)} * {target}",
         "critical",
         "The latency of a model rose above its usual range.",
+        f" or {number(FAR)} times the target",
     )
     if not _by_pod(slo, catalogue):
         return
-    mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, "all")
+    mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, counted_as(slo))
     life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
         f"{mean}\nand {_of_pod(slo, 'over_others')} > {_chance(all_)}\n"  # the record asks for SLOWER
@@ -121,29 +130,65 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         f"max by ({', '.join(SHOWN_BY)}) {clause(beyond)}",
         "warning",
         "The latency of a pod rose above its usual range and that of its pool.",
+        "",
     )
 
 
 def _slower(
-    slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, severity: str, summary: str
+    slo: Slo, links: GeneratedLinks, ending: str, by: tuple[str, ...], expr: str, severity: str, summary: str, far: str
 ) -> AlertRule:
-    observation = (
-        f"mean latency of objective {{{{ $labels.slo }}}} is {{{{ $value | humanizeDuration }}}} over {NOW}, limit "
-        f"{number(SLOWER)} times its usual value"
-    )
-    action = "Run the command in diagnose_command: it compares the pods and names the cause"
-    return AlertRule(
-        name=alert_name(ending),
-        expr=expr,
+    return objective_rule(
+        slo,
+        links,
+        ending,
+        expr,
         for_="2m",
         keep_firing_for="5m",
         severity=severity,
+        page="slo-latency",
+        summary=summary,
+        observation=f"mean latency of objective {{{{ $labels.slo }}}} is {{{{ $value | humanizeDuration }}}} over {NOW}"
+        f", limit {number(SLOWER)} times its usual value{far}",
+        action="Run the command in diagnose_command: it compares the pods and names the cause",
+        by=by,
+    )
+
+
+def objective_rule(
+    slo: Slo,
+    links: GeneratedLinks,
+    ending: str,
+    expr: str,
+    *,
+    for_: str,
+    page: str,
+    summary: str,
+    observation: str,
+    action: str,
+    severity: str = "critical",
+    kind: Literal["symptom", "monitoring"] = "symptom",
+    keep_firing_for: str | None = None,
+    by: tuple[str, ...] = BY,
+) -> AlertRule:
+    """A rule of one objective. ending: of its name; page: its runbook; observation, action: of its description."""
+    description = described(by, observation, for_, action)
+    return AlertRule(
+        name=alert_name(ending),
+        expr=expr,
+        for_=for_,
+        keep_firing_for=keep_firing_for,
+        severity=severity,
         cause=UNKNOWN,
-        annotations=links.annotations("slo-latency", by, summary, described(by, observation, "2m", action)),
+        annotations=links.annotations(page, by, summary, description, diagnosed=kind == "symptom"),
         by=by,
         labels=(("slo", slo.id),),
-        kind="symptom",
+        kind=kind,
     )
+
+
+def _model(slo: Slo) -> tuple[str, str]:
+    """The records of a model: events per second, and their mean."""
+    return record_name(slo, counted_as(slo), f"rate{NOW}"), record_name(slo, "mean", f"rate{NOW}")
 
 
 def _by_pod(slo: Slo, catalogue: Catalogue) -> bool:
@@ -186,4 +231,4 @@ def _chance(all_: str) -> str:
 
 
 def _swing(mean: str) -> str:
-    return f"quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"
+    return f"{number(ROUNDING)} * quantile_over_time({number(USUAL_SPREAD)}, {mean}[{PAST}] offset {LAG})"

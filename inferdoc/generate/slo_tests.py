@@ -14,8 +14,8 @@ from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
-from inferdoc.generate.slo_events import LABELS, in_buckets
-from inferdoc.generate.slo_latency import CHANCE, FELT, FEWEST_BEFORE, FEWEST_ON_A_POD, SLOWER
+from inferdoc.generate.slo_events import GAPS, LABELS, counted_as, in_buckets, mean_series
+from inferdoc.generate.slo_latency import CHANCE, FAR, FELT, FEWEST_BEFORE, FEWEST_FAR, FEWEST_ON_A_POD, SLOWER
 from inferdoc.generate.slo_names import NOW, alert_name
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
@@ -50,7 +50,8 @@ class BurnCourse:
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
     the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
     how many times the events there are after GOOD_MINUTES; good, bad, well: how long it is calm, then not, and then
-    calm again; swung: for how many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier."""
+    calm again; swung: for how many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier;
+    lasts: latency pages to the end."""
 
     name: str
     before: float
@@ -68,6 +69,7 @@ class BurnCourse:
     bad: int = BAD_MINUTES
     well: int = 0
     swung: int = 0
+    lasts: bool = False
 
 
 def courses(slo: Slo) -> Iterator[BurnCourse]:
@@ -106,6 +108,12 @@ def slower_courses() -> Iterator[BurnCourse]:
     yield BurnCourse("by-chance", 0.0, 0.0, (), SOME_PER_SECOND, (usual, chance * below * usual))
     yield BurnCourse("swings", 0.0, 0.0, (), means=(usual, SLOWER * above * usual), swung=SWUNG_MINUTES)
     yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), FEW_PER_SECOND, (usual, 4 * usual))
+    few = 5 * FEWEST_FAR / length_of(NOW)
+    fewest = FEWEST_FAR / length_of(NOW)
+    yield BurnCourse("far", 0.0, 0.0, ("Slower",), few, (usual, FAR * above), lasts=True)
+    yield BurnCourse("short-of-far", 0.0, 0.0, (), few, (usual, FAR * below))
+    yield BurnCourse("far-of-enough", 0.0, 0.0, ("Slower",), fewest * above, (usual, FAR * above), lasts=True)
+    yield BurnCourse("far-of-few", 0.0, 0.0, (), fewest * below, (usual, FAR * above))
     yield from _young_courses()
     yield from _pod_courses()
 
@@ -191,7 +199,8 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
         at = SOON if speed in SUDDEN else AT
         checks.append(_check(slo, rule, at, firing))
         if speed in SUDDEN:
-            checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, [])]
+            lasting = [_namespace(slo, course) for course in beside if course.lasts and speed in course.fires]
+            checks += [_check(slo, rule, GOOD_MINUTES - 2, []), _check(slo, rule, AT, lasting)]
         if speed in (*SUDDEN, "Outage"):
             before = [_namespace(slo, course) for course in beside if course.swung and speed == "Slower"]
             checks.append(_waits(rule, [*firing, *before]))
@@ -296,17 +305,20 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
     name, counted = slo.histogram(catalogue.signals_of_rules), events_of(signal)
     if name is not None:
         bound = number(slo.target / signal.readings[0].scale)
-        target, known = in_buckets(slo, catalogue), course.known * course.of_events
-        every = _counter(course, rates, course.of_events)
+        (seconds, *_), (events, *_) = mean_series(slo, catalogue)
+        weight, every = GAPS if counted_as(slo) == "gaps" else 1, _counter(course, rates, course.of_events)
+        target, known = weight * in_buckets(slo, catalogue), course.known * course.of_events
         steps = [rate * mean * target for rate, mean in zip(rates, course.means, strict=True)]
         took = _swinging(course, steps) if course.swung else _counter(course, steps, known * target)
-        for part, values in (
-            (f'{name}_bucket{{{base}, le="{bound}"}}', _counter(course, good, course.of_events)),
-            (f'{name}_bucket{{{base}, le="+Inf"}}', every),
-            (f"{name}_count{{{base}}}", every),
-            (f"{name}_sum{{{base}}}", took),
-        ):
-            yield {"series": part, "values": values}
+        weighed = _counter(course, [weight * rate for rate in rates], weight * course.of_events)
+        values = {
+            f'{name}_bucket{{{base}, le="{bound}"}}': _counter(course, good, course.of_events),
+            f'{name}_bucket{{{base}, le="+Inf"}}': every,
+            f"{name}_count{{{base}}}": every,
+            f"{events[0]}{{{base}}}": weighed,
+            f"{seconds[0]}{{{base}}}": took,
+        }
+        yield from ({"series": part, "values": text} for part, text in values.items())
     elif counted is not None:
         wrong, total = counted
         both = {label: value for label, _, value in matchers(total.match)}

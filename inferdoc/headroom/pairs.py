@@ -1,28 +1,40 @@
-"""Which pools are held against each other: one that does both phases against two, a prefill and a decode pool of one
-model against one."""
+"""Prefill and decode in one pool or in two: which pools are compared, and whether the split pays by their measured
+GPU-seconds (reference: capacity, section C5)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff
 from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add
 from inferdoc.forecast.pod_gpus import gpus_of_pod
-from inferdoc.headroom.apart import ApartInputs, phases_apart
-from inferdoc.headroom.model import PhasesApart
-from inferdoc.headroom.phases import PHASE_SIGNALS, PhasesSeen, phases_seen
+from inferdoc.headroom.model import ApartCondition, PhasesApart
+from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
 from inferdoc.headroom.reading import PoolReading
+from inferdoc.sizing.fleet_part import (
+    LEAST_PODS,
+    MOST_OF_TTFT,
+    SHORT_PROMPT,
+    WORTH,
+)
+from inferdoc.sizing.model import Predicted, SizedPart
+from inferdoc.sizing.number import number
+from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.sizing.request import model_known, shape_named
+from inferdoc.words import figure
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
     from inferdoc.forecast.fromsource import Gathered
+
 
 KV_DTYPE = "bf16"
 """Of the KV cache, where nothing else is known: the widest."""
@@ -120,3 +132,191 @@ def _held_together(members: Sequence[PoolReading], doubts: list[str]) -> Iterato
 
 def _least(promised: Mapping[str, float], families: tuple[str, ...]) -> float | None:
     return min((limit for signal, limit in promised.items() if signal.startswith(families)), default=None)
+
+
+PHASES = "prefill and decode apart"
+SESSIONS = 100
+"""From so many on both pools stay busy (Designing distributed AI inference)."""
+
+
+@dataclass(frozen=True)
+class ApartInputs:
+    """rate: requests/s at the peak; prefill, decode: what was seen of each phase, of one pool twice the same; gpus: of
+    a replica; told: whether anything tells that; step_limit, ttft: what is promised, seconds, None where nothing is;
+    use: of the one pool at its knee in requests/s of a replica, None where not seen; kv_bytes: of a token on one GPU,
+    None where the model is not known; nic_gbits: of the slower network of the two sides; present: replicas of the
+    prefill and of the decode pool, None of one pool."""
+
+    rate: float
+    prefill: PhasesSeen
+    decode: PhasesSeen
+    gpus: int
+    told: bool
+    step_limit: float | None
+    ttft: float | None
+    knee: float | None
+    kv_bytes: float | None
+    nic_gbits: float
+    present: tuple[int, int] | None = None
+
+    @property
+    def step(self) -> DecodeStep:
+        """Of decode."""
+        assert self.decode.step is not None
+        return self.decode.step
+
+    @property
+    def batch(self) -> float:
+        """Streams of a replica of decode alone."""
+        return self.step.batch_within(self.step_limit)
+
+    @property
+    def seconds(self) -> PhaseSeconds:
+        """GPU-seconds of a request."""
+        assert self.prefill.pace is not None
+        of_token = self.step.seconds(self.batch) / self.batch
+        return PhaseSeconds(
+            self.prefill.computed * self.prefill.pace * self.gpus, self.decode.output * of_token * self.gpus
+        )
+
+    @property
+    def use(self) -> float:
+        """Use at which one pool for both keeps the objectives."""
+        if self.knee is None:
+            return COLOCATED_USE
+        return min(1.0, self.knee * (self.seconds.prefill + self.seconds.decode) / self.gpus)
+
+
+def phases_apart(pools: Sequence[str], inputs: ApartInputs) -> PhasesApart:
+    """The payoff of parting one pool, or of a pair against one pool. pools: by name, the prefill pool first."""
+    found = payoff(inputs.rate, inputs.seconds, inputs.gpus, together_use=inputs.use)
+    conditions = _conditions(inputs, found)
+    unmet = [each for each in conditions if each.met is False]
+    open_ = [each for each in conditions if each.met is None]
+    return PhasesApart(
+        list(pools),
+        _summary(inputs, found, unmet, open_),
+        SizedPart(PHASES, [*_seconds(inputs), *_pools(inputs, found)]),
+        conditions,
+        _assumed(inputs),
+    )
+
+
+def _summary(
+    inputs: ApartInputs, found: Payoff, unmet: Sequence[ApartCondition], open_: Sequence[ApartCondition]
+) -> str:
+    gpus = f"{found.prefill} + {found.decode} GPUs apart against {found.together} together"
+    if unmet:
+        why = ", ".join(each.what for each in unmet)
+        verdict = "parting does not pay" if inputs.present is None else "one pool would do as well"
+        return f"{verdict}: {gpus}; not met: {why}"
+    verdict = "parting may pay" if inputs.present is None else "the pair pays"
+    open_words = f"; not known: {', '.join(each.what for each in open_)}" if open_ else ""
+    return f"{verdict}: {gpus}, {figure(found.saved, 'ratio')} fewer{open_words}"
+
+
+def _seconds(inputs: ApartInputs) -> list[Predicted]:
+    prefill, decode, seconds = inputs.prefill, inputs.decode, inputs.seconds
+    assert prefill.pace is not None
+    numbers = [
+        number(
+            ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
+            seconds.prefill,
+            formula="computed tokens x seconds per computed token x GPUs of a replica",
+            inputs={"computed": (prefill.computed, "tokens"), "each": (prefill.pace, "s"), "GPUs": (inputs.gpus, "")},
+            source="vllm:request_prefill_time_seconds in the quietest third of the readings",
+        ),
+        number(
+            ("decode_gpu_seconds", "decode of a request", "GPU-s"),
+            seconds.decode,
+            formula="generated tokens x T(B) / B x GPUs of a replica",
+            inputs={
+                "generated": (decode.output, "tokens"),
+                "B": (inputs.batch, "streams"),
+                "T(B)": (inputs.step.seconds(inputs.batch), "s"),
+                "GPUs": (inputs.gpus, ""),
+            },
+            source="streams x seconds / generated tokens of each reading less the time of prompts, fitted over streams",
+        ),
+        number(
+            ("wanted", "prefill GPUs per decode GPU, wanted", "GPUs"),
+            seconds.ratio,
+            formula="prefill GPU-seconds / decode GPU-seconds",
+            inputs={},
+            source="the two above",
+        ),
+    ]
+    if inputs.present is not None:
+        there = number(
+            ("present", "prefill GPUs per decode GPU, there", "GPUs"),
+            inputs.present[0] / inputs.present[1],
+            formula="prefill replicas / decode replicas",
+            inputs={"prefill": (inputs.present[0], "replicas"), "decode": (inputs.present[1], "replicas")},
+            source="pods of the pools",
+        )
+        numbers.append(there)
+    return numbers
+
+
+def _pools(inputs: ApartInputs, found: Payoff) -> list[Predicted]:
+    uses = {
+        "peak": (inputs.rate, "requests/s"),
+        "use together": (inputs.use, "ratio"),
+        "use apart": (APART_USE, "ratio"),
+    }
+    formula = "peak x GPU-seconds / use, in whole replicas"
+    source = f"use apart {APART_USE:g}: own choice; use together: " + (
+        f"own choice of {COLOCATED_USE:g}, as no knee of one pool was seen"
+        if inputs.knee is None
+        else "the knee of the pool x its GPU-seconds"
+    )
+    rows = (
+        (("together", "one pool needs", "GPUs"), float(found.together), formula),
+        (("prefill", "a prefill pool needs", "GPUs"), float(found.prefill), formula),
+        (("decode", "a decode pool needs", "GPUs"), float(found.decode), formula),
+        (("saved", "saved apart", "ratio"), found.saved, "1 - (prefill + decode) / one pool"),
+    )
+    return [number(what, value, formula=how, inputs=uses, source=source, assumed=True) for what, value, how in rows]
+
+
+def _conditions(inputs: ApartInputs, found: Payoff) -> list[ApartCondition]:
+    pods = min(found.prefill, found.decode) // inputs.gpus
+    prompt = inputs.prefill.prompt
+    move = None
+    if prompt is not None and inputs.kv_bytes is not None:
+        move = transfer_seconds(prompt * inputs.kv_bytes, inputs.nic_gbits, LINK_EFFICIENCY)
+    budget = None if inputs.ttft is None else MOST_OF_TTFT * inputs.ttft
+    at_once = inputs.decode.at_once
+    return [
+        _condition(f"a saving above {figure(WORTH, 'ratio')}", found.saved, "ratio", found.saved > WORTH),
+        _condition(f"{LEAST_PODS} pods a role", float(pods), "pods", pods >= LEAST_PODS),
+        _condition(
+            f"a KV transfer below {figure(MOST_OF_TTFT, 'ratio')} of the TTFT objective",
+            move,
+            "s",
+            None if move is None or budget is None else move < budget,
+        ),
+        _condition(f"more than {SESSIONS} requests at once", at_once, "requests", at_once > SESSIONS),
+        _condition(
+            f"prompts above {SHORT_PROMPT} tokens", prompt, "tokens", None if prompt is None else prompt > SHORT_PROMPT
+        ),
+    ]
+
+
+def _condition(what: str, value: float | None, unit: str, met: bool | None) -> ApartCondition:
+    return ApartCondition(what, value, unit, met)
+
+
+def _assumed(inputs: ApartInputs) -> list[str]:
+    notes = []
+    if not inputs.told:
+        notes.append("GPUs of a pod are not told: one is taken; set gpus under [[pods]] in inferdoc.toml")
+    if inputs.kv_bytes is None:
+        notes.append("the model is not known, so the KV transfer is open")
+    if inputs.ttft is None:
+        notes.append("no TTFT objective is promised, so the KV transfer is open: add one to alerts/slo.yaml")
+    if inputs.step_limit is None:
+        notes.append("no objective for the time per token is promised: decode is taken at the largest batch seen")
+    elif inputs.step.each <= 0:
+        notes.append("batches were too alike to tell how a step grows: decode is taken at its median step")
+    return notes

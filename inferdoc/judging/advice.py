@@ -19,7 +19,7 @@ from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS, break_ev
 from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.judging.changes import WORKLOAD_RATIO
 from inferdoc.judging.context import Context
-from inferdoc.judging.shift import STANDARD_ERRORS, shift
+from inferdoc.judging.deviation import STANDARD_ERRORS, shift
 from inferdoc.judging.verdict import Match
 from inferdoc.judging.view import Unit, View
 from inferdoc.words import figure, how_many
@@ -165,6 +165,11 @@ def _router_cores(context: Context, match: Match) -> str | None:
     return how_many(int(np.ceil(sum(rates) * prompt / 1e5 * 0.75 + pods * 0.075)), "core")
 
 
+def _breaker_rejects(context: Context, match: Match) -> str | None:
+    rejects = _after(context, match, "router_breaker_rejects")
+    return f"{rejects:.3g}/s" if rejects else None
+
+
 def _accepted_length(context: Context, match: Match) -> str | None:
     before, after = (f(context, match, "spec_acceptance_length") for f in (_before, _after))
     return None if before is None or after is None else f"{before:.2f} to {after:.2f} tokens a step"
@@ -238,6 +243,7 @@ NUMBERS: dict[str, Callable[[Context, Match], str | None]] = {
     "scale_in_share": _scale_in_share,
     "largest_batch": _largest_batch,
     "router_cores": _router_cores,
+    "breaker_rejects": _breaker_rejects,
     "break_even": _break_even,
     "pd_ratio": _ratio,
     "expected_transfer": _transfer,

@@ -5,7 +5,7 @@ Z. Zhou, "Isolation Forest", ICDM 2008, as in scikit-learn) learns the calm of t
 before the onset, their like at any time, and all of them at the same hour of earlier days where the source goes back so
 far. A signal then counts by how far it moved beyond what its like moved, or by how far it left its like, and by how
 odd the forest finds a calm moment with this one signal as it is now. Signals are grouped by what they measure, and what
-stands earlier between a mechanism and a hurt user counts more (`quantities.py`).
+stands earlier between a mechanism and a hurt user counts more (`distances.py`).
 
 scikit-learn is loaded here and nowhere else, and only when there is something to rank.
 """
@@ -27,17 +27,21 @@ from inferdoc.judging.deviation import against
 from inferdoc.judging.distances import (
     FARTHEST,
     LEAST_CALM,
+    LOAD,
+    MECHANISM,
     Apart,
     Episode,
     Track,
     gpus_apart,
+    place,
+    precedence,
+    quantity,
     tracks,
     typical,
     units_apart,
 )
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.order import median
-from inferdoc.judging.quantities import LOAD, MECHANISM, place, precedence, quantity
 from inferdoc.judging.references.rhythm import BEFORE, LONGEST_MS
 from inferdoc.judging.session import Session
 from inferdoc.judging.view import Unit, View, make_view

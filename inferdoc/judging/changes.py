@@ -17,8 +17,8 @@ from inferdoc.catalogue.signal import Marker
 from inferdoc.fleet.lineage import REPLACED_SECONDS, SETTLED_SCRAPES, Lineage, scraped_spans
 from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.judging.context import Context
+from inferdoc.judging.deviation import STANDARD_ERRORS, shift
 from inferdoc.judging.model import Gap, stamp
-from inferdoc.judging.shift import STANDARD_ERRORS, shift
 from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import InfoSeries, Scrapes

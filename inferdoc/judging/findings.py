@@ -16,7 +16,7 @@ from inferdoc.catalogue.signal import WIDE, Exporter
 from inferdoc.config_sections import fleet_board
 from inferdoc.judging.advice import LONGER_REQUESTS, fill, longer_requests, pool_size
 from inferdoc.judging.changes import ORDER, Event, workload_events
-from inferdoc.judging.cohorts import Traits, shared
+from inferdoc.judging.cohort_signals import Traits, shared
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.deviation import Departure, course_of

@@ -179,9 +179,13 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
     doubts = [
         f"cannot see {', '.join(o.missing)}" for o in episode.symptoms if o.missing and _doubtful(o, context, unit)
     ]
+    later = _impact_alone(episode, context)
     for condition in recipe.unless:
         past = condition.when == "before"
         outcome = _before(condition, inside, unit) if past else _during(condition, inside, context, unit)
+        if later is not None and not past and not outcome.holds:
+            with_impact = evaluate(condition, later, unit)
+            outcome = with_impact if with_impact.holds else outcome
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
             verdicts[unit] = Verdict(recipe, unit, against=reason)
@@ -194,6 +198,15 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
         seen = (context.view.steps - episode.onset) * context.view.step_seconds
         doubts.append(f"too early: seen for {seen:g} s")
     return doubts
+
+
+def _impact_alone(episode: _Episode, context: Context) -> Context | None:
+    """The time of an impact that began later than a mechanism that was always there: what changed with the impact
+    speaks against the mechanism. None where both began together."""
+    begin = min((o.first for o in episode.harm if o.first is not None), default=0)
+    if not episode.from_start or begin <= episode.onset + context.clock.least_calm:
+        return None
+    return context.at(begin, episode.last)
 
 
 def _matched(recipe: Recipe, context: Context, episode: _Episode, doubts: list[str]) -> Verdict:

@@ -29,8 +29,7 @@ from inferdoc.judging.judge import LATENCY, PROGRESS
 from inferdoc.judging.model import BaselineKind
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.references.lifetime import Lifetime, Past
-from inferdoc.judging.references.stored import StoredBaseline
-from inferdoc.judging.references.stored_lead import check, lead_of
+from inferdoc.judging.references.stored import StoredBaseline, check, lead_of
 from inferdoc.judging.scan.model import Scan
 from inferdoc.judging.settings import compare_settings
 from inferdoc.judging.view import make_view

@@ -29,6 +29,8 @@ LEAST_NAMES = 3
 """So many names under one prefix are no coincidence."""
 MOST_NAMED = 3
 PORT = re.compile(r":(\d+)$")
+DOWN_MS = 60_000
+"""A router or an engine without a successful scrape for longer is down, and does not only restart."""
 
 
 def not_judged(judgement: Judgement, visibility: Visibility) -> list[NotJudged]:
@@ -65,12 +67,33 @@ def _entry(name: str, missing: list[str], reason: Absence) -> NotJudged:
 
 
 def explain_unknown(answer: Diagnosis, session: Session) -> None:
-    """Put into an answer without a verdict why no engine could be evaluated, and the right next step."""
-    if answer.verdict != "unknown" or answer.rising or answer.stopped or can_judge(session.context):
+    """Put into an answer without a verdict why no engine could be evaluated, and the right next step.
+
+    Without findings, a router or engine that went down in the window is a reason too: engines then show nothing amiss,
+    while requests fail before they reach them."""
+    if answer.verdict not in ("unknown", "healthy") or answer.rising or answer.stopped:
         return
-    found = next((one for way in (_waiting, _down, _no_engine, _idle) if (one := way(session)) is not None), None)
+    found = _stopped_responding(session)
+    if found is None and answer.verdict == "unknown" and not can_judge(session.context):
+        found = next((one for way in (_waiting, _down, _no_engine, _idle) if (one := way(session)) is not None), None)
     if found is not None:
+        answer.verdict = "unknown"
         answer.unknown, answer.summary = found, f"{found.because}. {found.do}."
+
+
+def _stopped_responding(session: Session) -> Unknown | None:
+    """A target named like a router or an engine that responded in the window and has been down for a minute. One that
+    is no longer scraped was removed, and is not down."""
+    identity = load_identity()
+    named = re.compile(f"{identity.router_names}|{identity.engine_names}")
+    newest = max((int(target.times_ms[-1]) for target in session.scrapes if len(target.up)), default=0)
+    for target in session.scrapes:
+        good = np.flatnonzero(target.up >= 0.5)
+        called = " ".join(target.labels.get(name, "") for name in ("pod", "job"))
+        scraped = len(good) and newest - target.times_ms[-1] < DOWN_MS / 2
+        if scraped and named.search(called) and target.times_ms[-1] - target.times_ms[good[-1]] > DOWN_MS:
+            return _down_target(session, [target])
+    return None
 
 
 def _waiting(session: Session) -> Unknown | None:
@@ -103,7 +126,11 @@ def _waiting(session: Session) -> Unknown | None:
 
 def _down(session: Session) -> Unknown | None:
     """Targets whose newest scrape failed."""
-    down = [target for target in session.scrapes if len(target.up) and target.up[-1] < 0.5]
+    return _down_target(session, [target for target in session.scrapes if len(target.up) and target.up[-1] < 0.5])
+
+
+def _down_target(session: Session, down: Sequence[Scrapes]) -> Unknown | None:
+    """What to do about the first of these targets, engines first; None without any."""
     named = _engines_first([target.labels for target in down], "pod", "job")
     if not named:
         return None

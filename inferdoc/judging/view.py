@@ -155,17 +155,11 @@ class View:
 
     def _find(self, unit: Unit, signal: str) -> Trace | None:
         series = self._series(unit, signal)
-        life = self.lineage.lives.get(unit.member.key)
-        if (
-            signal != UP
-            or series is None
-            or life is None
-            or not life.came
-            or unit.member.key in self.lineage.predecessor
-        ):
+        if signal != UP or series is None:
             return series
-        values = series.values.copy()  # a pod that loads its model for the first time is not down: it was never up
-        values[self.lead_steps : self.lead_steps + life.born] = np.nan
+        values = series.values.copy()
+        for steps in self.lineage.first_loads(unit.member.key):
+            values[self.lead_steps :][steps] = np.nan
         return Trace(values) if np.isfinite(values).any() else None
 
     def newborn(self, unit: Unit) -> np.ndarray:
@@ -248,14 +242,26 @@ class View:
         return [row for row in near if not others & (models[row] or set())]
 
     def _rows_near(self, matrix: SignalMatrix, member: Member) -> list[int]:
-        """Rows of what stands above the pods of a namespace, and of all in its cluster."""
+        """Rows of routers of a namespace and of all in its cluster. A gateway in a namespace without engines counts for
+        all if the cluster serves one model in one namespace: which of several it serves, no label shows."""
         rows = self._near.get(id(matrix))
         if rows is None:
             rows = self._near[id(matrix)] = {}
             for row, entity in enumerate(matrix.entities):
-                rows.setdefault((entity.get("cluster"), entity.get("namespace")), []).append(row)
+                cluster, namespace = place = entity.get("cluster"), entity.get("namespace")
+                alone = self._namespaces.get(cluster) if place not in self._models_near else None
+                where = namespace if alone is None or len(self._models_near[cluster, alone]) > 1 else alone
+                rows.setdefault((cluster, where), []).append(row)
         cluster, namespace = member.key[:2]
         return sorted(row for where in {"", namespace} for row in rows.get((cluster, where), ()))
+
+    @cached_property
+    def _namespaces(self) -> dict[str, str]:
+        """The namespace of the engines of each cluster that has one alone."""
+        found: dict[str, set[str]] = {}
+        for cluster, namespace in self._models_near:
+            found.setdefault(cluster, set()).add(namespace)
+        return {cluster: next(iter(names)) for cluster, names in found.items() if len(names) == 1}
 
     @cached_property
     def _models_near(self) -> dict[tuple[str, str], set[str]]:

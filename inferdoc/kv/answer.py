@@ -1,21 +1,27 @@
-"""The document of KV economics: what the prefix cache of a pool gives now, and what another size or tier would."""
+"""The document of KV economics: what the prefix cache of a pool saves now, what another size or a tier of memory below
+it would, and whose prefixes are worth keeping."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.kv.live import CachedPool, pool_as_asked
+from inferdoc.capacity.transfer import reload_seconds_per_token
+from inferdoc.errors import InferdocError
+from inferdoc.kv.counted import increases_by_label
+from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_as_asked
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
 from inferdoc.kv.now_part import now_part
 from inferdoc.kv.pairs import LifeHits, life_hits
 from inferdoc.kv.sizes import GROWN, MOST_HELD, HitsAt, by_gaps, by_pairs, followed, held
 from inferdoc.kv.sizes_part import gains_part, sizes_part
-from inferdoc.kv.tenants import tenants_part
-from inferdoc.kv.tiers_part import tiers_part
 from inferdoc.kv.wanted import TiersBelow, memory_of, tiers_as_asked
+from inferdoc.sizing.model import Predicted, SizedPart
+from inferdoc.sizing.number import Inputs, number
+from inferdoc.source.prometheus_errors import shorten
 from inferdoc.version import __version__
 from inferdoc.words import figure, how_many
 
@@ -23,6 +29,7 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
     from inferdoc.source.identified import Identified
+
 
 SIZES = {"0.5x the cache": 0.5, "2x the cache": 2.0, "10x the cache": 10.0}
 DRAWN = (*(float(each) for each in np.geomspace(0.25, 1.0, 13)), *np.geomspace(1.0, 10.0, 21)[1:].tolist())
@@ -158,3 +165,114 @@ def _no_curve(pairs: LifeHits) -> str:
         f"hits did not rise with the life of blocks ({lives}): where gaps shrink as traffic grows that says nothing of "
         "other sizes"
     )
+
+
+TIERS = "bring back or compute again"
+
+
+def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[SizedPart]:
+    """Seconds a token of both, by tier; a doubt where one side is not known."""
+    if pool.prefill is None:
+        doubts.append("tiers below: prefill was not timed; see doctor for vllm:request_prefill_time_seconds")
+        return []
+    if below.kv_bytes is None or below.replica_bytes is None:
+        doubts.append(f"tiers below: model {pool.pool.model} is not known; give --model with its config.json")
+        return []
+    if not below.told:
+        doubts.append(
+            "GPUs of a pod are not told: one for each engine is taken; give --gpus, or [[pods]] of the configuration"
+        )
+    low, middle, high = pool.prefill
+    numbers = [
+        number(
+            ("compute", "compute a token again", "s/token"),
+            {"low": low, "middle": middle, "high": high},
+            formula="prefill seconds / computed tokens",
+            inputs={},
+            source="vllm:request_prefill_time_seconds, in the quietest third of the time",
+        )
+    ]
+    host = f"{below.host / 1e9:g} GB/s for each of its GPUs, as host_gbps of its tier says"
+    numbers += _tier(pool, below, "host memory", (below.kv_bytes, below.host), host)
+    if pool.reload is not None:
+        numbers += _tier(pool, below, "host memory, measured", (below.replica_bytes, 1.0 / pool.reload), "its offload")
+    if reload_seconds_per_token(below.replica_bytes, below.nvme) > middle:
+        doubts.append("NVMe: slower than computing again, so what it holds saves no time; more drives or FP8 KV do")
+    drives = f"drives that read {below.nvme / 1e9:g} GB/s together (--nvme-gbps)"
+    numbers += _tier(pool, below, "NVMe", (below.replica_bytes, below.nvme), drives)
+    return [SizedPart(TIERS, numbers)]
+
+
+def _tier(pool: CachedPool, below: TiersBelow, title: str, path: tuple[float, float], source: str) -> list[Predicted]:
+    """path: bytes of a token on it, and its bytes/s."""
+    assert pool.prefill is not None
+    low, middle, high = pool.prefill
+    reload = reload_seconds_per_token(*path)
+    name = title.replace(", ", "_").replace(" ", "_").lower()
+    inputs: Inputs = {"KV of a token": (path[0], "bytes"), "path": (path[1], "bytes/s")}
+    return [
+        number(
+            (f"reload_{name}", f"from {title}", "s/token"),
+            reload,
+            formula="KV bytes of a token / bytes per second",
+            inputs=inputs,
+            source=source,
+            assumed=True,
+        ),
+        number(
+            (f"gain_{name}", "  faster by", "times"),
+            {"low": low / reload, "middle": middle / reload, "high": high / reload},
+            formula="seconds to compute / seconds to bring back; below 1 it is slower",
+            inputs=inputs,
+            source=f"{source}; KV in {below.dtype}",
+            assumed=True,
+        ),
+    ]
+
+
+MOST = 12
+"""Tenants that are listed, those with the most lookups."""
+LONGEST = 40
+"""Characters of a tenant's name in a title; the name of its number has all."""
+LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
+
+
+def tenants_part(
+    source: Identified, catalogue: Catalogue, pool: CachedPool, label: str, doubts: list[str]
+) -> list[SizedPart]:
+    """Prompt tokens that hit for each token that a tenant writes into the cache, best first: what its share of the
+    memory brings. Raises InferdocError."""
+    if not LABEL.fullmatch(label):
+        raise InferdocError(f"--tenant-label {label}: expected the name of a label")
+    where = (pool.keys, label)
+    looked, hits, generated = (
+        increases_by_label(source, catalogue, pool.stretches, name, where) for name in (LOOKED, HITS, GENERATED)
+    )
+    tenants = sorted((each for each in looked if looked[each] > 0), key=lambda each: -looked[each])
+    if len(tenants) < 2:
+        doubts.append(
+            f'tenants: label "{label}" tells {len(tenants)} of them on vllm:prefix_cache_queries_total; engines count '
+            "tenants together unless each has engines, or a label, of its own"
+        )
+        return []
+    rows = []
+    for tenant in tenants[:MOST]:
+        written = looked[tenant] - hits.get(tenant, 0.0) + generated.get(tenant, 0.0)
+        rows.append((hits.get(tenant, 0.0) / written if written > 0 else 0.0, tenant, written))
+    numbers = [
+        number(
+            (f"tenant_{tenant}", shorten(tenant, LONGEST), "tokens"),
+            worth,
+            formula="hits / (lookups - hits + generated)",
+            inputs={
+                "hits": (hits.get(tenant, 0.0), "tokens"),
+                "lookups": (looked[tenant], "tokens"),
+                "written": (written, "tokens"),
+            },
+            source=f"vllm:prefix_cache_*_total and vllm:generation_tokens_total by {label}",
+        )
+        for worth, tenant, written in sorted(rows, reverse=True)
+    ]
+    if len(tenants) > MOST:
+        doubts.append(f"tenants: {len(tenants) - MOST} more with fewer lookups are not listed")
+    return [SizedPart(f"hits for each token written, by {label}", numbers)]

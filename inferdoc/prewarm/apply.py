@@ -14,7 +14,6 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.ceiling import refuse_above_ceiling
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
@@ -200,3 +199,26 @@ def lines(result: Applied, name: str) -> str:
         parts.append(shlex.join(result.command))
     said = [f"{name}: {note}" for note in result.notes]
     return page([*parts, *said]) + "\n"
+
+
+MOST_TIMES = 20
+"""Without a maximum: so many times what runs without a plan. A plan that is wrong, or of another fleet, is off by more
+than a day's peak is over its night."""
+MAXIMUM = "maxReplicas"
+
+
+def refuse_above_ceiling(
+    aim: Aim, name: str, top: int, own: int, given: int | None, found: dict[str, Any] | None = None
+) -> None:
+    """Raises InferdocError where `top`, the most replicas of the plan, is above `--max` (given), above the maximum of
+    the object (found), or, without either, above a multiple of the user's own replicas (own)."""
+    # Of a VariantAutoscaling the maximum is raised with the floor; a scale has none.
+    stated = None if aim.ceiling or aim.subresource else look(found, *aim.field[:-1], MAXIMUM)
+    for what, limit in (("--max", given), (MAXIMUM, stated)):
+        if isinstance(limit, int) and 0 < limit < top:
+            raise InferdocError(f"{aim.kind} {name} has {what} {limit}, the plan wants {top}; raise it first")
+    if given is None and not stated and top > MOST_TIMES * max(1, own):
+        raise InferdocError(
+            f"{aim.kind} {name}: the plan wants {top} replicas, more than {MOST_TIMES} times the {own} without a plan,"
+            " and no maximum is known; check the plan, or give --max"
+        )

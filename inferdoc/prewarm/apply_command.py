@@ -11,16 +11,16 @@ from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.command import write
 from inferdoc.prewarm.apply import Applied, apply, lines, run_metrics
 from inferdoc.prewarm.command import read_plan
+from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.ending import with_ending
+from inferdoc.prewarm.ending import apply_jobs, with_ending
 from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.prewarm.guide import Guide, guide
 from inferdoc.prewarm.hold import Order, hold, release
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.record import refuse_other_place
-from inferdoc.prewarm.scheduled import apply_jobs
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
 
@@ -124,7 +124,9 @@ def _settled(
         return with_ending(result, led, triggers, options, really) if ending else result
     if place.target == "cronjob":
         return apply_jobs(led, options, really)
-    return apply(led, place.target, options, really, look_first)
+    result = apply(led, place.target, options, really, look_first)
+    looked = really or look_first
+    return with_ending(result, led, aim_of(place.target), options, really) if ending and looked else result
 
 
 def _together(failed: dict[str, InferdocError], count: int) -> InferdocError:

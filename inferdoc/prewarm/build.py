@@ -12,19 +12,22 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import local_seconds, zone_of
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.events import PlannedEvent, factors
-from inferdoc.forecast.result import Forecast, label
+from inferdoc.forecast.result import Forecast, label, number
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, LoadUnit, Rate
 from inferdoc.prewarm.change import FormerPool, former_pool, settled_with, with_moves
 from inferdoc.prewarm.defaults import CHANGE_HOURS
 from inferdoc.prewarm.plan import (
     SCHEMA,
+    CandidateRow,
     ForecastRow,
     PlanRequest,
     PlanRow,
     PolicyRow,
     PoolRow,
     TuningRow,
+    WithoutRow,
+    pool_plan,
     stamped,
     window_row,
 )
@@ -77,11 +80,12 @@ class Wish:
 @dataclass(frozen=True)
 class Outlook:
     """The load that a pool is planned for. load: the quantile of the policy at each step of the forecast; cap: what it
-    was held under, per second."""
+    was held under, per second; without: the same without ARIMA, where that has a share."""
 
     result: Forecast
     load: Load
     cap: float | None
+    without: Outlook | None = None
 
 
 def outlook(series: LoadSeries, wish: Wish) -> Outlook:
@@ -89,7 +93,12 @@ def outlook(series: LoadSeries, wish: Wish) -> Outlook:
     if wish.request.horizon > LONGEST:
         raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
     levels = tuple(sorted({0.5, 0.95, wish.policy.quantile, *(setting.quantile for setting in wish.grid)}))
-    return ahead_at(series, forecast(series, replace(wish.request, levels=levels)), wish)
+    request = replace(wish.request, levels=levels)
+    ahead = ahead_at(series, forecast(series, request), wish)
+    if "arima" not in ahead.result.weights:
+        return ahead
+    bare = forecast(series, replace(request, arima_seconds=0.0))
+    return replace(ahead, without=ahead_at(series, bare, wish))
 
 
 def ahead_at(series: LoadSeries, result: Forecast, wish: Wish) -> Outlook:
@@ -133,7 +142,21 @@ def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
         notes=notes,
         tuning=wish.tuning,
     )
+    if ahead.without is not None:
+        row.forecast.without_arima = _without_row(ahead.without, result, floor_of(windows, base), wish)
     return row if former is None else with_moves(row, former)
+
+
+def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: Wish) -> WithoutRow:
+    row = shaped(bare, wish)
+    other = pool_plan(row).floor
+    return WithoutRow(
+        skill=None if bare.result.skill is None else round(bare.result.skill, 4),
+        error=number(bare.result.errors.get(bare.result.method, float("nan"))),
+        error_with=number(result.errors.get(result.method, float("nan"))),
+        hours=row.hours,
+        minutes=int((other != floor).sum()),
+    )
 
 
 def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: Wish) -> None:
@@ -280,4 +303,6 @@ def _forecast_row(result: Forecast) -> ForecastRow:
         first_step=datetime.fromtimestamp(int(result.times[0]), UTC),
         last_step=datetime.fromtimestamp(int(result.times[-1]), UTC),
         weights={name: round(share, 4) for name, share in result.weights.items()},
+        candidates=[CandidateRow(c.name, number(c.error), c.like, round(c.correlation, 3)) for c in result.candidates],
+        arima=result.arima,
     )

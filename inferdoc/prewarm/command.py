@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,14 +16,17 @@ from inferdoc.escaping import one_line
 from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.series import DAY
-from inferdoc.prewarm.build import LONGEST, build_plan
+from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.prewarm.build import LONGEST, Outlook, build_plan
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.source.base import incomplete
 from inferdoc.times import moment_of, seconds_of
+
+Draw = Callable[[PlanRow, Mapping[str, tuple[LoadSeries, Outlook]], float | None], str]
+"""A plan as a page: with the load and the outlook of each pool, and the price of a replica-hour."""
 
 
 def plan(
@@ -55,6 +59,8 @@ def plan(
     windows: int,
     previous: str | None,
     change_hours: float,
+    price: float | None,
+    draw: Draw,
     output: str,
     target: str | None,
     asked: PlanRequest,
@@ -101,7 +107,10 @@ def plan(
         gaps = incomplete(origin.opened.source.warnings)
         left_out += [f"the data is incomplete, floors may be too low: {line}" for line in gaps]
     made = build_plan(planned.rows, now, request.horizon, asked, left_out)
-    text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
+    if output == "html":
+        text = draw(made, planned.seen, price)
+    else:
+        text = to_json(made) if output == "json" else explain(made, datetime.fromtimestamp(now, UTC), 7)
     write(text.encode(), target)
     for row in planned.rows:
         for note in row.notes:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 from inferdoc import escaping
 from inferdoc.forecast.result import label
-from inferdoc.prewarm.plan import PlanRow, PolicyRow, PoolPlan, pool_plan
+from inferdoc.prewarm.plan import CandidateRow, ForecastRow, PlanRow, PolicyRow, PoolPlan, pool_plan
 from inferdoc.prewarm.policy import Setting
 from inferdoc.prewarm.tuning_words import tuning_words
 from inferdoc.prewarm.week import MINUTES_PER_DAY
@@ -75,6 +75,44 @@ def _asked(policy: PolicyRow) -> str:
 
 
 SHOWN_SHARE = 0.05
+ALIKE = 0.8
+"""Correlation of errors from which two paths share a weight."""
+
+
+def _candidates(made: ForecastRow) -> list[str]:
+    """The paths with their weight and error on the back-tested days, and what ARIMA changes."""
+    if not made.candidates:
+        return []
+    lines = [f"  {'candidate':<12s} {'weight':>6s} {'error per step':>15s}  most alike"]
+    for one in made.candidates:
+        share = made.weights.get(one.name, 0.0)
+        alike = f"{one.like} (correlation {one.correlation:.2f})" if one.like else "-"
+        lines.append(f"  {one.name:<12s} {share:>6.1%} {one.error:>15.4g}  {alike}")
+    arima = next((one for one in made.candidates if one.name == "arima"), None)
+    if arima is None:
+        return [*lines, f"  arima: {made.arima}"] if made.arima else lines
+    lines.append(f"  arima: {made.arima}, weight {made.weights['arima']:.1%}: {_why_weight(arima, made)}")
+    without = made.without_arima
+    if without is not None:
+        skill = "not measured" if without.skill is None else f"{without.skill:.2f}"
+        lines.append(
+            f"  plan without arima: {without.hours:g} replica-hours a week, floor differs for {without.minutes} min; "
+            f"skill {skill}, error per step {without.error:.4g} (with arima {without.error_with:.4g})"
+        )
+    return lines
+
+
+def _why_weight(arima: CandidateRow, made: ForecastRow) -> str:
+    """Weights follow the error of the mixture: a path counts by its own error and by whose errors it evens out."""
+    better = [one for one in made.candidates if one.error < arima.error]
+    rank = f"error rank {len(better) + 1} of {len(made.candidates)}"
+    if not arima.like:
+        return rank
+    if arima.correlation >= ALIKE:
+        return f"{rank}; shares its weight with {arima.like}, which errs alike (correlation {arima.correlation:.2f})"
+    return (
+        f"{rank}; its errors differ from those of every other path (at most {arima.correlation:.2f} with {arima.like})"
+    )
 
 
 def _shares(weights: dict[str, float]) -> str:
@@ -97,6 +135,7 @@ def _head(pool: PoolPlan) -> list[str]:
         f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
         f"  forecast: {made.method}{_shares(made.weights)}, {trust}",
     ]
+    lines += _candidates(made)
     if row.tuning is not None:
         lines.append(f"  {tuning_words(row.tuning)}")
     if made.abstained:

@@ -20,7 +20,7 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
 SCHEMA = "inferdoc.prewarm/v1"
-ADDED, ADDED_TO_FORECASTS = ("request", "files"), ("weights",)
+ADDED, ADDED_TO_FORECASTS = ("request", "files"), ("weights", "candidates", "arima", "without_arima")
 ADDED_TO_POOLS = ("tuning", "cluster", "namespace")
 """Fields that plans of earlier versions lack; empty, they do not count in the id."""
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -55,8 +55,30 @@ class PolicyRow(msgspec.Struct, forbid_unknown_fields=True):
     budget_hours: float | None = None
 
 
+class CandidateRow(msgspec.Struct, forbid_unknown_fields=True):
+    """A path of the combination on the back-tested days: its mean absolute error per step, and the path whose errors
+    are most like its own, with their correlation."""
+
+    name: str
+    error: float
+    like: str
+    correlation: float
+
+
+class WithoutRow(msgspec.Struct, forbid_unknown_fields=True):
+    """The plan without ARIMA: skill of its forecast, mean absolute error per step with and without it, replica-hours a
+    week, and minutes a week at which its floor is another."""
+
+    skill: float | None
+    error: float
+    error_with: float
+    hours: float
+    minutes: int
+
+
 class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
-    """The forecast behind the windows. weights: share of each path of the combination on the first day."""
+    """The forecast behind the windows. weights: share of each path of the combination on the first
+    day; candidates: their errors; arima: the model, or why there is none."""
 
     method: str
     skill: float | None
@@ -68,6 +90,9 @@ class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
     first_step: datetime
     last_step: datetime
     weights: dict[str, float] = {}
+    candidates: list[CandidateRow] = []
+    arima: str = ""
+    without_arima: WithoutRow | None = None
 
 
 class SettingRow(msgspec.Struct, forbid_unknown_fields=True):

@@ -4,7 +4,7 @@ together. A pool that cannot be planned is left out with its reason, and the oth
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import HISTORY_DAYS
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, outlook, shaped
+from inferdoc.prewarm.build import Capacity, Outlook, outlook, shaped
 from inferdoc.prewarm.families import Ahead, led, started_together, tied
 from inferdoc.prewarm.fitness import fit_for_a_plan
 from inferdoc.prewarm.fleet_wish import FleetWish
@@ -24,7 +24,7 @@ from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
-from inferdoc.prewarm.tune import REPLAYED_DAYS, build_pool, tuned
+from inferdoc.prewarm.tune import REPLAYED_DAYS, tuned
 
 if TYPE_CHECKING:
     from inferdoc.fleet.members import Pool
@@ -35,10 +35,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Planned:
-    """rows: one per pool with a plan; left_out: (pool, why) of the others."""
+    """rows: one per pool with a plan; left_out: (pool, why) of the others; seen: by pool, its load and the outlook."""
 
     rows: list[PoolRow]
     left_out: list[tuple[str, str]]
+    seen: dict[str, tuple[LoadSeries, Outlook]] = field(default_factory=dict)
 
 
 def plan_pools(origin: Origin, asked: FleetWish, now: int) -> Planned:
@@ -71,7 +72,8 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
     cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
     wish = asked.wish(name, asked.role, capacity, cold.seconds)
-    return Planned([build_pool(series, wish)], [])
+    ahead, wish = tuned(series, outlook(series, wish), wish)
+    return Planned([shaped(ahead, wish)], [], {name: (series, ahead)})
 
 
 def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
@@ -102,15 +104,17 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
         except InferdocError as fault:
             left_out.append((name, str(fault)))
     at_once = started_together(ahead)
+    seen = {}
     for each in led([_tuned(each) for each in at_once]):
         try:
             row = shaped(each.outlook, each.wish)
             where = {"cluster": each.pool.cluster or "", "namespace": each.pool.namespace or ""}
             where = {name: "" if value == "unknown" else value for name, value in where.items()}
+            seen[row.name] = (each.series, each.outlook)
             rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes], **where))
         except InferdocError as fault:
             left_out.append((each.wish.name, str(fault)))
-    return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out)
+    return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out, seen)
 
 
 def _with_replayed_days(origin: Origin, asked: FleetWish) -> tuple[Origin, FleetWish]:

@@ -13,7 +13,7 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.prewarm.build import Outlook, Wish, ahead_at, outlook, shaped
+from inferdoc.prewarm.build import Outlook, Wish, ahead_at
 from inferdoc.prewarm.plan import PoolRow, SettingRow, TuningRow
 from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
 from inferdoc.prewarm.replay import Site, oracle, per_minute, reactive, unserved
@@ -59,12 +59,6 @@ class Tried:
         )
 
 
-def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
-    """The plan of one pool. An abstention yields a pool without windows and the reason. Raises InferdocError for a plan
-    that would hold the maximum all week."""
-    return shaped(*tuned(series, outlook(series, wish), wish))
-
-
 def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish]:
     """The outlook and the wish with the setting that the back-test chooses among `wish.grid`, which the outlook's
     forecast holds; as they are, with a note, where nothing can be told."""
@@ -77,7 +71,8 @@ def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish
     former = None if wish.previous is None else next((r for r in wish.previous.pools if r.name == wish.name), None)
     row = chosen(tried, Setting(wish.policy.quantile, wish.safety), former)
     wish = with_setting(wish, Setting(row.chosen.quantile, row.chosen.safety_factor))
-    return ahead_at(series, ahead.result, wish), replace(wish, tuning=row)
+    without = None if ahead.without is None else ahead_at(series, ahead.without.result, wish)
+    return replace(ahead_at(series, ahead.result, wish), without=without), replace(wish, tuning=row)
 
 
 def with_setting(wish: Wish, setting: Setting) -> Wish:

@@ -17,7 +17,7 @@ from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
-from inferdoc.judging.yields import GPU_SIGNALS
+from inferdoc.judging.telemetry import GPU_SIGNALS
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.natural_sort import natural
 from inferdoc.report.wrapping import WIDEST

@@ -242,7 +242,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
             yield from wrap(f"missing: {', '.join(missing)}", "")
         if missing:
             once = any(ONE_SCRAPE in entry.enable for entry in answer.not_judged)
-            fix = "scrape the /metrics page of the vLLM API port; `inferdoc doctor` lists the metrics of this source"
+            fix = "scrape the /metrics endpoint of each engine; `inferdoc doctor` shows what this source has"
             yield from wrap(ONE_SCRAPE if once else fix, "" if once else "enable: ")
         if empty and not verbose:
             return

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from inferdoc.capacity.memory import KV_TARGET
+from inferdoc.capacity.speculation import best_draft_length, speculative_speedup
 from inferdoc.capacity.transfer import LEAST_NVLINK
-from inferdoc.sizing.back_test_part import back_test_part
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time
-from inferdoc.sizing.drafting_part import drafting_part
 from inferdoc.sizing.fleet_part import (
     APART,
     disaggregation_part,
@@ -24,6 +23,8 @@ from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
 from inferdoc.sizing.money_part import GpuPrice, money_part
+from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted
 from inferdoc.words import figure, how_many
 
@@ -146,3 +147,79 @@ def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
     if taken.at(MIDDLE).room < 4:
         notes.append(f"fewer than 4 requests fit {KV_TARGET:.0%} of the KV cache: one long prompt fills it")
     return notes
+
+
+BACK_TEST = "back-test on the pool's own history"
+
+
+def back_test_part(test: BackTest) -> SizedPart:
+    """Errors and coverage."""
+    inputs: Inputs = {"readings": (test.readings, "")}
+    off = "median of |predicted / measured - 1| over the second half, from the rate alone; shares of the first half"
+    within = "readings of the second half inside the predicted range"
+    rows = [
+        (("itl_error", "time between tokens, off by", "ratio"), test.itl, off),
+        (("ttft_error", "time to first token, off by", "ratio"), test.ttft, off),
+        (("itl_within", "between tokens, inside the range", "ratio"), test.itl_within, within),
+        (("ttft_within", "first token, inside the range", "ratio"), test.ttft_within, within),
+    ]
+    if test.kv_tokens is not None:
+        what = "KV tokens predicted, over those that the engine says, - 1; from then on the engine's own count"
+        rows.append((("kv_tokens_error", "KV tokens, off by", "ratio"), test.kv_tokens, what))
+    source = "the pool's own metrics"
+    return SizedPart(
+        BACK_TEST, [number(what, value, formula=how, inputs=inputs, source=source) for what, value, how in rows]
+    )
+
+
+DRAFTS = "speculation"
+
+
+def drafting_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+    """At the streams that the objectives allow without drafts."""
+    drafting, streams = wanted.drafting, max(1, round(taken.streams))
+    assert drafting is not None
+    length = len(drafting.accepted)
+
+    def best(replica: Replica) -> int:
+        return best_draft_length(drafting.accepted, drafting.cost, lambda k: _longer(replica, streams, k))
+
+    def speed(replica: Replica, drafts: int) -> float:
+        return speculative_speedup(drafting.accepted, drafts, drafting.cost, lambda k: _longer(replica, streams, k))
+
+    inputs = {"streams": (streams, ""), "cost of a draft": (drafting.cost, "steps")}
+    source = "Leviathan, Kalman, Matias; r(k) = a step over k + 1 times the tokens against a plain one"
+    formula = "(1 + A1 + ... + Ak) / (r(k) + k x c)"
+    return SizedPart(
+        DRAFTS,
+        [
+            number(
+                ("speedup", f"speed with drafts of {length}", "times"),
+                at_ends(taken, lambda replica: speed(replica, length)),
+                formula=formula,
+                inputs=inputs,
+                source=source,
+                assumed=True,
+            ),
+            number(
+                ("best_draft", "draft length that yields most", "tokens"),
+                at_ends(taken, lambda replica: float(best(replica))),
+                formula=f"the k, of 0 to {length}, with the highest of these",
+                inputs=inputs,
+                source=source,
+                assumed=True,
+            ),
+            number(
+                ("best_speedup", "speed with that", "times"),
+                at_ends(taken, lambda replica: speed(replica, best(replica))),
+                formula=formula,
+                inputs=inputs,
+                source=source,
+                assumed=True,
+            ),
+        ],
+    )
+
+
+def _longer(replica: Replica, streams: int, drafts: int) -> float:
+    return replica.step(streams, drafts + 1) / replica.step(streams)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -24,7 +24,7 @@ from inferdoc.capacity.memory import (
 )
 from inferdoc.capacity.step_rates import StepRates, latent_decode_flop
 from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
-from inferdoc.catalogue.efficiency import Arithmetic, Family
+from inferdoc.catalogue.efficiency import Arithmetic, EngineShares, Family, StepSpread
 from inferdoc.sizing.replica import KvSpace, Replica
 from inferdoc.sizing.shares import ShareRange, part_shares, share_of, share_of_matrices, spread_of
 from inferdoc.sizing.wanted import Parallelism, SizingWanted
@@ -128,13 +128,13 @@ def kv_cost_of(wanted: SizingWanted, layout: Parallelism) -> KvCost:
     return kv_cost(wanted.shape.kv, wanted.kv_dtype, layout.tensor, layout.pipeline)
 
 
-def sized(wanted: SizingWanted, layout: Parallelism) -> Sized:
-    """A layout with its replicas."""
+def sized(wanted: SizingWanted, layout: Parallelism, ends: Sequence[End] = ENDS) -> Sized:
+    """A layout with its replicas, at these ends of the ranges."""
     memory = memory_of(wanted, layout)
     one = kv_cost_of(wanted, layout).bytes(wanted.traffic.context_p95)
     if memory.kv < one:
         return Sized(layout, memory, None, one - memory.kv)
-    return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ENDS})
+    return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ends})
 
 
 def by_parts(wanted: SizingWanted) -> bool:
@@ -151,7 +151,7 @@ def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange,
         return wanted.measured.prefill, wanted.measured.decode
     arithmetic = arithmetic_of(wanted)
     if by_parts(wanted):
-        return part_shares(wanted.efficiency, wanted.tier_name, _family(wanted), arithmetic)
+        return part_shares(wanted.efficiency, wanted.tier_name, family_of(wanted), arithmetic, wanted.engine)
     prefill = share_of(wanted.efficiency, wanted.tier_name, "prefill", arithmetic, layout.tensor)
     return prefill, share_of(wanted.efficiency, wanted.tier_name, "decode", arithmetic, layout.tensor)
 
@@ -174,7 +174,7 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
     prefill, decode = phase_shares(wanted, layout)
     mfu, mbu = (getattr(share, end) for share in (prefill, decode))
     flops, bandwidth = flops_of(wanted), bandwidth_of(wanted)
-    weights = weights_of(wanted)
+    weights, engine = weights_of(wanted), wanted.efficiency.engines.get(wanted.engine, EngineShares(0.0, 0.0))
     every_rank = Weights(weights.active, weights.dense * layout.data, weights.routed, weights.experts, weights.chosen)
     return Replica(
         wanted.shape,
@@ -188,28 +188,38 @@ def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: 
         HOST_SECONDS["middle" if wanted.measured is not None else end],
         _collectives(wanted, layout.tensor),
         end != "low" or wanted.measured is not None or parts is not None,
-        0.0 if wanted.measured is None else dict(zip(ENDS, wanted.measured.front, strict=True))[end],
+        engine.front_ms * 1e-3 if wanted.measured is None else dict(zip(ENDS, wanted.measured.front, strict=True))[end],
         wanted.tier.link_gbps.value * 1e9 * LINK_SHARE,
         parts,
+        engine.start,
     )
 
 
-def _family(wanted: SizingWanted) -> Family:
+def family_of(wanted: SizingWanted) -> Family:
+    """Dense, or with experts."""
     return "experts" if wanted.shape.experts else "dense"
+
+
+def first_token_spread(wanted: SizingWanted) -> StepSpread | None:
+    """How far a measured time to the first token may lie from the predicted one; None where a live pool shows it."""
+    if wanted.measured is not None or not wanted.efficiency.first_spread:
+        return None
+    arithmetic, tier = arithmetic_of(wanted), wanted.tier_name
+    return spread_of(wanted.efficiency, tier, family_of(wanted), arithmetic, wanted.engine, first=True)
 
 
 def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepRates:
     """The parts of a step at one end of their spread."""
     shape, weights, arithmetic = wanted.shape, weights_of(wanted), arithmetic_of(wanted)
     _, kind = wanted.efficiency.kind_of(wanted.tier_name)
-    near = spread_of(wanted.efficiency, wanted.tier_name, _family(wanted), arithmetic)
+    near = spread_of(wanted.efficiency, wanted.tier_name, family_of(wanted), arithmetic, wanted.engine)
     routed = shape.routed * shape.chosen / shape.experts if shape.experts else 0.0
     # The input embedding is looked up, not multiplied with.
     looked_up = shape.vocabulary * shape.hidden if shape.unquantised >= 2 * shape.vocabulary * shape.hidden else 0.0
     bandwidth, bf16 = bandwidth_of(wanted), wanted.tier.bf16_tflops.value * 1e12
     gemm = flops_of(wanted) * share_of_matrices(kind, arithmetic)
     unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[wanted.dtype] < 1.0
-    latent = shape.kv.latent
+    latent, of_layer = shape.kv.latent, kind.expert_layer_us if shape.experts else kind.layer_us
     return StepRates(
         layout.tensor,
         layout.data,
@@ -224,7 +234,7 @@ def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepRates:
         bf16 * kind.attention,
         bf16 * kind.latent,
         kind.padding,
-        shape.layers * (kind.expert_layer_us if shape.experts else kind.layer_us) * 1e-6,
+        shape.layers * (of_layer + (kind.latent_layer_us if latent else 0.0)) * 1e-6,
         latent_decode_flop(shape.heads, latent, ROPE_VALUES, shape.layers) if latent else 0.0,
         {"low": near.high, "middle": 1.0, "high": near.low}[end],
     )

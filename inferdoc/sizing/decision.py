@@ -16,22 +16,37 @@ from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered, considered, one_at_a_time, replicas_for
-from inferdoc.sizing.decision_model import DECISION_SCHEMA_ID, DecisionAnswer, DecisionRow
+from inferdoc.sizing.decision_model import (
+    AGGREGATED,
+    APART,
+    BY_CLASS,
+    DECISION_SCHEMA_ID,
+    DecisionAnswer,
+    DecisionRow,
+    cost_of,
+)
+from inferdoc.sizing.decision_words import (
+    SIXTEEN_BITS,
+    layout_words,
+    load_words,
+    notes,
+    placed,
+    reasons_of,
+    summary,
+)
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.pools import PoolPair, pool_pair
 from inferdoc.sizing.request import WITHOUT_BF16, shape_named, tier_named, wanted_as_asked
 from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked, TrafficClass
 from inferdoc.version import __version__
-from inferdoc.words import figure, how_many
+from inferdoc.words import figure
 
 ANY = "any"
 MONTH = 730.0
 """Hours of a month."""
-AGGREGATED, APART, BY_CLASS = "aggregated", "P/D", "pool per class"
 RANKS = (1, 2, 4, 8)
 """Data-parallel ranks of a model with experts: attention on each rank, experts over all GPUs of a node."""
 NODE = 8
-SIXTEEN_BITS = ("bf16", "fp16")
 
 
 def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection) -> DecisionAnswer:
@@ -58,17 +73,17 @@ def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSectio
         DECISION_SCHEMA_ID,
         __version__,
         checked.shape.name,
-        _load(checked),
+        load_words(checked),
         checked.ttft if checked.objectives_given else None,
         checked.itl if checked.objectives_given else None,
         prices.currency,
         "month" if best.month is not None else "gpus",
-        _summary(front[0], prices.currency),
-        list(_because(front, prices.currency)),
+        summary(front[0], prices.currency),
+        list(reasons_of(front, prices.currency)),
         front,
         [*(row for row in rows if row.why), *more],
         [*checked.assumed],
-        list(_notes(front, checked)),
+        list(notes(front, checked)),
     )
 
 
@@ -244,12 +259,6 @@ def _against(wanted: SizingWanted, found: Sequence[Considered], pair: PoolPair) 
     return ""
 
 
-def layout_words(wanted: SizingWanted, layout: Parallelism) -> str:
-    """TP, PP and DP, and EP where experts are spread over ranks."""
-    ep = f" EP {layout.tensor * layout.data}" if wanted.shape.experts and layout.data > 1 else ""
-    return f"{layout}{ep}"
-
-
 def _priced(row: DecisionRow, price: float | None, tokens: float) -> DecisionRow:
     if price is None or row.gpus is None:
         return row
@@ -302,71 +311,5 @@ def _undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
     return not any(c <= cost and s <= seconds and (c, s) != (cost, seconds) for c, s in others)
 
 
-def cost_of(row: DecisionRow) -> float:
-    """Money of a month, GPUs where there is no price."""
-    return row.month if row.month is not None else float(row.gpus or 0)
-
-
 def _finite(value: float) -> float | None:
     return value if isfinite(value) else None
-
-
-def _load(wanted: SizingWanted) -> str:
-    traffic = wanted.traffic
-    if traffic.rate is not None:
-        load = f"{figure(traffic.rate, '1/s')} at the peak"
-    else:
-        load = f"{how_many(traffic.concurrent or 1, 'request')} at once"
-    return f"{load}, {traffic.prompt.mean:,.0f} prompt and {traffic.output.mean:,.0f} output tokens"
-
-
-def money_words(row: DecisionRow, currency: str) -> str:
-    """A month of a row; GPUs alone where it has no price."""
-    if row.month is None:
-        return how_many(row.gpus or 0, "GPU")
-    return f"{row.month:,.0f} {currency} a month, {how_many(row.gpus or 0, 'GPU')}"
-
-
-def placed(row: DecisionRow) -> str:
-    """Replicas and layout of a row; of several pools the layout names those of each."""
-    return f"{row.replicas[0]} x {row.layout}" if row.mode == AGGREGATED else row.layout
-
-
-def row_words(row: DecisionRow) -> str:
-    """Tier, precision, mode and layout of a row."""
-    return f"{row.tier}, weights {row.dtype}, KV {row.kv_dtype}, {row.mode}, {placed(row)}"
-
-
-def _summary(row: DecisionRow, currency: str) -> str:
-    return f"{row_words(row)}: {money_words(row, currency)}"
-
-
-def _because(rows: Sequence[DecisionRow], currency: str) -> Iterator[str]:
-    best = rows[0]
-    unit = "lowest cost" if best.month is not None else "fewest GPUs"
-    yield f"{unit} of {len(rows)} ways that serve the load within the objectives; {best.bound} binds at full load"
-    other = next((row for row in rows if row.tier != best.tier), None)
-    if other is not None and (other.month is None) == (best.month is None):
-        less = figure(1.0 - cost_of(best) / cost_of(other), "ratio")
-        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; the first takes {less} less"
-    faster = min((row for row in rows if row.request is not None), key=lambda row: row.request or 0.0, default=None)
-    if faster is not None and faster is not best and best.request is not None:
-        times = f"{figure(faster.request, 's')} instead of {figure(best.request, 's')}"
-        yield f"fastest: {row_words(faster)}, {times} for a mean request, {money_words(faster, currency)}"
-    if best.gpus_low != best.gpus_high:
-        high = "no number keeps the objectives" if best.gpus_high is None else how_many(best.gpus_high, "GPU")
-        yield f"range of the prediction: {how_many(best.gpus_low or 0, 'GPU')} at the fast end, {high} at the slow end"
-
-
-def _notes(rows: Sequence[DecisionRow], wanted: SizingWanted) -> Iterator[str]:
-    unpriced = sorted({row.tier for row in rows if row.month is None})
-    if unpriced:
-        behind = "listed by GPUs" if len(unpriced) == len({row.tier for row in rows}) else "listed behind the others"
-        yield (
-            f"no price of {', '.join(unpriced)}: {behind}; give --price {unpriced[0]}=2.95 or "
-            f"[prices.tiers.{unpriced[0]}] in inferdoc.toml"
-        )
-    if any(row.dtype == "fp8" for row in rows) and wanted.dtype in SIXTEEN_BITS:
-        yield "a row with FP8 weights needs an FP8 checkpoint of the model; evaluate its answers first"
-    if any(row.mode == APART for row in rows):
-        yield "P/D is predicted, not measured: try it with some 100 sessions or more before a change"

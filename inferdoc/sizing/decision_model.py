@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 DECISION_SCHEMA_ID = "inferdoc.decision/v1"
+AGGREGATED, APART, BY_CLASS = "aggregated", "P/D", "pool per class"
 
 
 class DecisionRow(msgspec.Struct):
@@ -60,3 +61,8 @@ class DecisionAnswer(msgspec.Struct):
     def to_json(self) -> str:
         """The document as indented JSON."""
         return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+
+def cost_of(row: DecisionRow) -> float:
+    """Money of a month, GPUs where there is no price."""
+    return row.month if row.month is not None else float(row.gpus or 0)

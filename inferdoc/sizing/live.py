@@ -6,17 +6,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import erf, exp, log, sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.latency import lognormal_p95
+from inferdoc.capacity.latency import Z90, lognormal_p95
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, HistorySource, Key, gather, pool_name
 from inferdoc.forecast.series import DAY
-from inferdoc.sizing.lengths import variation_behind
 from inferdoc.sizing.wanted import TokenLength
 from inferdoc.times import seconds_of
 
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.signal import Tiers
     from inferdoc.config import Config
     from inferdoc.fleet.members import Assignment, Pool
+
 
 READ = (
     "running_mean",
@@ -154,3 +155,34 @@ def _length(name: str, rows: dict[str, np.ndarray], signal: str) -> TokenLength:
     if mean is None or tail is None:
         raise InferdocError(f"--like {name}: no lengths of {signal.removesuffix('_len')}s are visible: see doctor")
     return TokenLength(mean, lognormal_p95(mean, variation_behind(mean, tail)))
+
+
+STEPS = 40
+
+
+def variation_behind(mean: float, p90: float) -> float:
+    """Standard deviation over mean of the lognormal of this mean that shows this 90th percentile; where none does, that
+    with the longest tail. mean, p90: tokens."""
+    low, high = 0.01, Z90
+    for _ in range(STEPS):
+        sigma = (low + high) / 2.0
+        low, high = (sigma, high) if _shown_p90(mean, sigma) < p90 else (low, sigma)
+    return sqrt(exp(high**2) - 1.0)
+
+
+def _shown_p90(mean: float, sigma: float) -> float:
+    """The 90th percentile that the buckets show of a lognormal."""
+
+    def below(bound: float) -> float:
+        return (1.0 + erf((log(bound / mean) + sigma**2 / 2.0) / sigma / sqrt(2.0))) / 2.0
+
+    lower, upper = 0.0, 1.0
+    while below(upper) < 0.9:
+        lower, upper = upper, _next(upper)
+    least = below(lower) if lower else 0.0
+    return lower + (upper - lower) * (0.9 - least) / (below(upper) - least)
+
+
+def _next(bound: float) -> float:
+    """The bound after this one: 1, 2, 5, 10, 20, .."""
+    return bound * (2.5 if f"{bound:g}".startswith("2") else 2.0)

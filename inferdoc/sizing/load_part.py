@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from inferdoc.capacity.latency import longest_stall_seconds
 from inferdoc.capacity.retention import block_life_seconds
 from inferdoc.capacity.step_time import ridge_tokens
 from inferdoc.capacity.transfer import reload_seconds_per_token
-from inferdoc.sizing.build import arithmetic_of, bandwidth_of, flops_of, phase_shares, weights_of
+from inferdoc.sizing.build import (
+    End,
+    arithmetic_of,
+    bandwidth_of,
+    first_token_spread,
+    flops_of,
+    phase_shares,
+    weights_of,
+)
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.number import Inputs, at_ends, number, widened
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.wanted import SizingWanted, TrafficClass
 from inferdoc.words import how_many
 
+START = "share kept x (requests - 1) / 2 x prompt seconds"
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
 
 
@@ -141,16 +151,22 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     def streams(replica: Replica) -> float | None:
         return taken.running(wanted.traffic, replica)
 
-    def ttft(replica: Replica, tail: bool) -> float | None:
+    closed = wanted.traffic.concurrent is not None
+
+    def ttft(replica: Replica) -> float | None:
         running = streams(replica)
-        return None if running is None else replica.ttft_p95(running) if tail else replica.ttft(running)
+        return None if running is None else replica.ttft(running)
 
-    def ttft_of(each: TrafficClass) -> Callable[[Replica], float | None]:
-        def at(replica: Replica) -> float | None:
-            running = streams(replica)
-            return None if running is None else replica.ttft_p95(running, each)
+    def ttft_p95(replica: Replica, each: TrafficClass | None = None) -> float | None:
+        running = streams(replica)
+        return None if running is None else replica.ttft_p95(running, each, started=closed)
 
-        return at
+    def started(replica: Replica) -> float | None:
+        running = streams(replica)
+        return None if running is None else replica.start * replica.start_wait(running)
+
+    def first(at: Callable[[Replica], float | None]) -> dict[End, float | None]:
+        return widened(at_ends(taken, at), first_token_spread(wanted), closed=closed)
 
     def itl(replica: Replica) -> float | None:
         running = streams(replica)
@@ -175,15 +191,29 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             ),
             number(
                 ("ttft_mean", "time to first token, mean", "s"),
-                at_ends(taken, lambda replica: ttft(replica, tail=False)),
-                formula=queue,
+                first(ttft),
+                formula=f"{queue} + {START}" if closed else queue,
                 inputs=of_ttft,
                 source="DistServe: M/D/1; Pollaczek and Khinchine; slots of KV cache and --max-num-seqs: Erlang's C",
                 assumed=True,
             ),
+            *(
+                [
+                    number(
+                        ("ttft_start", "of it, behind a common start", "s"),
+                        at_ends(taken, started),
+                        formula=START,
+                        inputs={"share kept": (taken.at("middle").start, "ratio"), **inputs},
+                        source="engines of collectors/efficiency.yaml: load tests of ten requests a stream",
+                        assumed=True,
+                    )
+                ]
+                if closed
+                else []
+            ),
             number(
                 ("ttft_p95", "time to first token, p95", "s"),
-                at_ends(taken, lambda replica: ttft(replica, tail=True)),
+                first(ttft_p95),
                 formula=f"{queue}; 95 % of a gamma of mean and variance, with the slot waits of some",
                 inputs=of_ttft,
                 source="M/G/1: Pollaczek and Khinchine, Takacs; slots of KV cache and --max-num-seqs: Erlang's C",
@@ -192,7 +222,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
             *(
                 number(
                     (f"ttft_p95_{each.name}", f"the same of {each.name}", "s"),
-                    at_ends(taken, ttft_of(each)),
+                    first(partial(ttft_p95, each=each)),
                     formula=f"{queue}; its own prompts behind those of all classes",
                     inputs=of_ttft,
                     source="M/G/1: Pollaczek and Khinchine, Takacs",

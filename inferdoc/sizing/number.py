@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from inferdoc.catalogue.efficiency import StepSpread
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.model import Predicted
@@ -19,6 +20,23 @@ AtEnds = Mapping[End, float | None]
 def at_ends(taken: Considered, of: Callable[[Replica], float | None]) -> dict[End, float | None]:
     """A figure of the replica at each end."""
     return {end: of(taken.at(end)) for end in ENDS}
+
+
+def widened(values: dict[End, float | None], spread: StepSpread | None, *, closed: bool) -> dict[End, float | None]:
+    """A time to the first token with the range of measured ones. closed: in a closed loop, whose load is known; else
+    the range also holds the ends, which the load moves apart."""
+    middle = values["middle"]
+    if spread is None or middle is None:
+        return values
+    slow, fast = middle * spread.high, middle * spread.low
+    if closed:
+        return {"low": slow, "middle": middle, "high": fast}
+    low, high = values["low"], values["high"]
+    return {
+        "low": None if low is None else max(low, slow),
+        "middle": middle,
+        "high": None if high is None else min(high, fast),
+    }
 
 
 def ranged(values: AtEnds) -> tuple[float | None, float, float | None]:

@@ -63,7 +63,8 @@ class Replica:
     host: seconds of a step that no GPU work hides; collectives: seconds of the all-reduces of a step over so many
     tokens; overlap: whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the
     others; front: seconds to the first token that a request spends outside of the engine; bus: bytes/s of a GPU to the
-    others; parts: what a step is summed up from, None where whole steps were measured."""
+    others; parts: what a step is summed up from, None where whole steps were measured; start: share of the wait behind
+    a common start that the mean over a closed loop keeps, 0..1."""
 
     shape: ModelShape
     layout: Parallelism
@@ -79,6 +80,7 @@ class Replica:
     front: float = 0.0
     bus: float = 100e9
     parts: StepRates | None = None
+    start: float = 0.0
 
     def with_shares(self, mfu: float, mbu: float) -> Replica:
         """The same on GPUs that reach other shares."""
@@ -196,19 +198,25 @@ class Replica:
 
     def ttft(self, streams: float) -> float:
         """Mean seconds to the first token: outside of the engine, half of the step under way, other prompts, and the
-        steps of its chunks."""
+        steps of its chunks; of a closed loop, as a load generator measures it, with its common start."""
         waits, wait = self._slots(streams)
-        return self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0] + waits * wait
+        steady = self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0]
+        return steady + waits * wait + self.start * self.start_wait(streams)
 
-    def ttft_p95(self, streams: float, of: TrafficClass | None = None) -> float:
-        """The same at the 95th percentile, of waits and lengths of prompts together. of: a class of the traffic."""
+    def start_wait(self, streams: float) -> float:
+        """Mean seconds for which the first requests of a closed loop wait, since all of them start together: half of
+        the prompts of the others. 0 where requests arrive at a rate."""
+        return 0.0 if self.traffic.concurrent is None else self._met(streams) / 2 * self.prefill(self.traffic.computed)
+
+    def ttft_p95(self, streams: float, of: TrafficClass | None = None, *, started: bool = False) -> float:
+        """The same at the 95th percentile, of waits and lengths of prompts together. of: a class of the traffic;
+        started: with the common start of a closed loop, which objectives leave out."""
         wait, variance = self._queue(streams)
         prompts = self.traffic if of is None else of
         alone = self._computing(streams, prompts.computed)
         spread = variance + (alone * prompts.prompt.variation) ** 2
-        return (
-            self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *self._slots(streams))
-        )
+        slots = (self.start, self.start_wait(streams)) if started else self._slots(streams)
+        return self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *slots)
 
     def _under_way(self, streams: float) -> float:
         """Seconds that the step under way still takes, half of it; none of a request that meets no other."""

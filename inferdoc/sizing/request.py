@@ -16,6 +16,7 @@ from inferdoc.capacity.model_shape import ModelShape, shape_of
 from inferdoc.capacity.service_level import HEADROOM_NEW
 from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.catalogue.document import nearest
+from inferdoc.catalogue.efficiency import ENGINES
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
@@ -161,6 +162,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         _seconds(asked, "itl", DEFAULT_ITL, assumed),
         _safety(asked, traffic, assumed),
         catalogue.tiers,
+        asked.get("server") or ENGINES[0],
         _drafting(asked, assumed),
         objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
         assumed=assumed,

@@ -63,18 +63,26 @@ def points_near(efficiency: Efficiency, tier: str, family: Family, arithmetic: A
     return efficiency.kind_of(tier)[1].points.get(f"{family}-{arithmetic}", 0)
 
 
-def spread_of(efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic) -> StepSpread:
-    """How far a measured time may lie from the predicted one: that of its family, or wide without a point near."""
-    near = points_near(efficiency, tier, family, arithmetic) >= NEAR
-    return efficiency.spread[family if near else "unmeasured"]
+def spread_of(
+    efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic, engine: str, *, first: bool = False
+) -> StepSpread:
+    """How far a measured time may lie from the predicted one, of a step or to the first token: that of the narrowest
+    cell with enough results, or wide without a point near."""
+    cells = efficiency.first_spread if first else efficiency.spread
+    if points_near(efficiency, tier, family, arithmetic) < NEAR:
+        return cells["unmeasured"]
+    kind = efficiency.kind_of(tier)[0]
+    names = (f"{family}-{arithmetic} {kind} {engine}", f"{family}-{arithmetic} {kind}", family)
+    return next(cells[name] for name in names if name in cells)
 
 
 def part_shares(
-    efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic
+    efficiency: Efficiency, tier: str, family: Family, arithmetic: Arithmetic, engine: str
 ) -> tuple[ShareRange, ShareRange]:
     """Shares of prefill and of decode that the parts of a step come from, at the ends of their spread."""
     name, kind = efficiency.kind_of(tier)
-    points, spread = points_near(efficiency, tier, family, arithmetic), spread_of(efficiency, tier, family, arithmetic)
+    points = points_near(efficiency, tier, family, arithmetic)
+    spread = spread_of(efficiency, tier, family, arithmetic, engine)
     if points >= NEAR:
         source = f"{points} measured results of {family} in {arithmetic.upper()} on {name}"
     else:

@@ -153,8 +153,8 @@ class MeasuredShares:
 @dataclass(frozen=True)
 class SizingWanted:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
-    tiers: what else the catalogue has of hardware; objectives_given: whether a user gave one of them, else a
-    model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
+    tiers: what else the catalogue has of hardware; engine: a name of ENGINES; objectives_given: whether a user gave one
+    of them, else a model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
 
     shape: ModelShape
     dtype: str
@@ -170,6 +170,7 @@ class SizingWanted:
     itl: float
     safety: float
     tiers: Tiers
+    engine: str = "vllm"
     drafting: Drafting | None = None
     measured: MeasuredShares | None = None
     objectives_given: bool = True

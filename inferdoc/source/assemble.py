@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -41,36 +42,53 @@ class Entities:
 
 
 class EntityTable:
-    """Rows by entity: float64[times] each, merged over aliases (the first that has a value wins, step by step)."""
+    """Rows by entity, in columns: values float64[entities, times], merged over aliases (the first that has a value
+    wins, step by step). What one read brought is taken over as it is."""
 
     def __init__(self, count: int) -> None:
-        self.count = count
-        self.rows: dict[Entity, np.ndarray] = {}
+        self.entities: list[Entity] = []
+        self.values = np.empty((0, count))
 
-    def add(self, entity: Entity, values: np.ndarray) -> None:
-        """Put in a row, float64[times]; where the entity has one already, it fills the gaps."""
-        known = self.rows.get(entity)
-        self.rows[entity] = values if known is None else np.where(np.isnan(known), values, known)
+    def add(self, entities: list[Entity], values: np.ndarray) -> None:
+        """Put in rows, float64[entities, times]; where an entity has one already, they fill its gaps."""
+        if not self.entities:
+            self.entities, self.values = entities, values
+            return
+        rows = np.array([self.row_of.get(entity, -1) for entity in entities], np.int64)
+        known, merged = rows >= 0, self.values.copy()
+        merged[rows[known]] = np.where(np.isnan(merged[rows[known]]), values[known], merged[rows[known]])
+        self.entities = self.entities + list(itertools.compress(entities, ~known))
+        self.values = np.vstack([merged, values[~known]])
+        self.__dict__.pop("row_of", None)
+        self.__dict__.pop("by_engine", None)
 
-    def get(self, entity: Entity) -> np.ndarray:
-        """The row of an entity, or of its engine: float64[times], NaN where nothing is known."""
-        row = self.rows.get(entity)
-        if row is None:
-            row = self.by_engine.get((entity.member, entity.engine))
-        return np.full(self.count, np.nan) if row is None else row
-
-    def stack(self, entities: Iterable[Entity]) -> np.ndarray:
-        """The rows of several entities: float64[entities, times]."""
-        return np.vstack([self.get(entity) for entity in entities])
+    def stack(self, entities: list[Entity]) -> np.ndarray:
+        """The rows of several entities, or of their engines: float64[entities, times], NaN where nothing is known. Not
+        to be changed."""
+        if entities == self.entities:
+            return self.values
+        rows = np.array([self._row(entity) for entity in entities], np.int64)
+        stacked = self.values[rows] if len(self.values) else np.empty((len(rows), self.values.shape[1]))
+        stacked[rows < 0] = np.nan
+        return stacked
 
     def knows(self, entity: Entity) -> bool:
-        """Whether `get` has a row to answer with."""
-        return entity in self.rows or (entity.member, entity.engine) in self.by_engine
+        """Whether `stack` has a row for it."""
+        return self._row(entity) >= 0
+
+    def _row(self, entity: Entity) -> int:
+        row = self.row_of.get(entity)
+        return self.by_engine.get((entity.member, entity.engine), -1) if row is None else row
 
     @cached_property
-    def by_engine(self) -> dict[tuple[tuple[str, str, str], str], np.ndarray]:
+    def row_of(self) -> dict[Entity, int]:
+        """The row of each entity."""
+        return {entity: row for row, entity in enumerate(self.entities)}
+
+    @cached_property
+    def by_engine(self) -> dict[tuple[tuple[str, str, str], str], int]:
         """Rows by pod and engine: info metrics carry no model name, their users do."""
-        return {(e.member, e.engine): row for e, row in self.rows.items() if not e.get("gpu")}
+        return {(e.member, e.engine): row for row, e in enumerate(self.entities) if not e.get("gpu")}
 
 
 class Assembler:
@@ -87,6 +105,7 @@ class Assembler:
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
         self._entities = Entities()
+        self._taken: dict[int, np.ndarray] = {}
 
     def run(self, wanted: Iterable[str]) -> SignalFrame:
         """Read everything, assemble the signals wanted and those they are made of."""
@@ -162,24 +181,32 @@ class Assembler:
         if reading.info:
             return self._info(signal, reading)
         single = operand(reading, signal.level)
-        return None if single is None else _matrix(self._table(single))
+        return None if single is None else self._matrix(self._table(single))
+
+    def _matrix(self, table: EntityTable) -> SignalMatrix | None:
+        """A signal of its own: what a second signal takes from one read is copied, since signals may be changed."""
+        if not table.entities:
+            return None
+        is_taken = id(table.values) in self._taken
+        self._taken[id(table.values)] = table.values
+        return SignalMatrix(table.entities, table.values.copy() if is_taken else table.values)
 
     def _table(self, part: Operand, width: int = 1) -> EntityTable:
         table = EntityTable(self.grid.count)
         for read in part.reads(self.aliases, self.present, width):
             result = self.results[read]
-            for entity, row in zip(self._entities.of(part.by, result.keys), result.values, strict=True):
-                table.add(entity, row)
+            if result.keys:
+                table.add(self._entities.of(part.by, result.keys), result.values)
         return table
 
     def _mean(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         total, count = (self._table(part) for part in sum_over_count(reading, signal.level))
         seen = self._table(observations(str(reading.mean), reading, signal.level))
-        entities = [e for e in count.rows if e in total.rows]
+        entities = [e for e in count.entities if e in total.row_of]
         if not entities:
             return None
         values = formula.evaluate("a / b", {"a": total.stack(entities), "b": count.stack(entities)})
-        return SignalMatrix(entities, values, counts=seen.stack(entities))
+        return SignalMatrix(entities, values, counts=seen.stack(entities).copy())
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
@@ -193,15 +220,15 @@ class Assembler:
         if merged is None:
             return None
         seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
-        merged.counts = seen.stack(merged.entities)
+        merged.counts = seen.stack(merged.entities).copy()
         merged.values = np.where(merged.counts >= MIN_OBSERVATIONS, merged.values, np.nan)
         return merged
 
     def _formula(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         tables = {term: self._term(part, signal) for term, part in reading.terms.items()}
         required = [tables[name] for name, part in reading.terms.items() if part.default is None]
-        fullest = max(required, key=lambda t: max((len(e.labels) for e in t.rows), default=0), default=None)
-        entities = list(fullest.rows) if fullest is not None else []
+        fullest = max(required, key=lambda t: max((len(e.labels) for e in t.entities), default=0), default=None)
+        entities = fullest.entities if fullest is not None else []
         entities = [e for e in entities if all(t.knows(e) for t in required)]
         if not entities:
             return None
@@ -220,8 +247,7 @@ class Assembler:
         table = EntityTable(self.grid.count)
         matrix = self.frame.signals.get(str(part.signal))
         if matrix is not None:
-            for entity, row in zip(matrix.entities, matrix.values, strict=True):
-                table.add(entity, row)
+            table.add(matrix.entities, matrix.values)
         return table
 
     def _info(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
@@ -232,9 +258,10 @@ class Assembler:
             for one in self.infos.get(name, []):
                 groups.setdefault(Entity.of(by, tuple(one.labels.get(n, "") for n in called)), []).append(one)
         table = EntityTable(self.grid.count)
-        for entity, members in groups.items():
-            table.add(entity, _newest(members, _label_values(reading, members)))
-        return _matrix(table)
+        if groups:
+            rows = [_newest(members, _label_values(reading, members)) for members in groups.values()]
+            table.add(list(groups), np.vstack(rows))
+        return self._matrix(table)
 
 
 def _newest(members: list[InfoSeries], numbers: list[float]) -> np.ndarray:
@@ -270,33 +297,25 @@ def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:
         return float("nan")
 
 
-def _matrix(table: EntityTable) -> SignalMatrix | None:
-    return SignalMatrix(list(table.rows), np.vstack(list(table.rows.values()))) if table.rows else None
-
-
 def _fill(first: SignalMatrix, second: SignalMatrix) -> SignalMatrix:
     """The rows of both; where both know an entity, the second fills the gaps of the first."""
     index = {entity: i for i, entity in enumerate(first.entities)}
-    values = [*first.values]
-    counts = None if first.counts is None else [*first.counts]
-    entities = [*first.entities]
-    for j, entity in enumerate(second.entities):
-        row = second.values[j]
-        seen = np.full_like(row, np.nan) if second.counts is None else second.counts[j]
-        if entity in index:
-            i = index[entity]
-            gaps = np.isnan(values[i])
-            values[i] = np.where(gaps, row, values[i])
-            if counts is not None:
-                counts[i] = np.where(gaps, seen, counts[i])
-        else:
-            entities.append(entity)
-            values.append(row)
-            if counts is not None:
-                counts.append(seen)
-    merged_counts = None if counts is None else np.vstack(counts)
-    fewest = min((each.bounds for each in (first, second) if each.bounds is not None), key=len, default=None)
-    return SignalMatrix(entities, np.vstack(values), merged_counts, fewest)
+    places = np.array([index.get(entity, -1) for entity in second.entities], np.int64)
+    own, new = np.flatnonzero(places >= 0), np.flatnonzero(places < 0)
+    gaps = np.isnan(first.values[places[own]])
+
+    def both(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        merged = np.vstack([one, other[new]])
+        merged[places[own]] = np.where(gaps, other[own], one[places[own]])
+        return merged
+
+    seen = np.full_like(second.values, np.nan) if second.counts is None else second.counts
+    return SignalMatrix(
+        first.entities + [second.entities[row] for row in new.tolist()],
+        both(first.values, second.values),
+        None if first.counts is None else both(first.counts, seen),
+        min((each.bounds for each in (first, second) if each.bounds is not None), key=len, default=None),
+    )
 
 
 def _plausible(values: np.ndarray, least: float) -> np.ndarray:

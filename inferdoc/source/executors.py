@@ -7,14 +7,13 @@ machine under the same path.
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 from collections.abc import Sequence
 from typing import Protocol
 from urllib.parse import urlsplit
 
 from inferdoc.errors import ConfigError, SourceError
-from inferdoc.source.part import Part
+from inferdoc.source.part import Part, parts_of, usable_cores
 from inferdoc.source.part_process import PartProcess
 from inferdoc.source.part_reader import HandedOver, PartOfStore, PartWorker
 
@@ -66,13 +65,6 @@ class LocalProcesses:
         """Each process is ended by its worker."""
 
 
-def parts_of(begin: float, count: int) -> list[Part]:
-    """The targets from `begin` on, in so many parts."""
-    width = (1.0 - begin) / max(count, 1)
-    edges = [begin + width * number for number in range(count)]
-    return [Part(low, high) for low, high in zip(edges, [*edges[1:], 1.0], strict=False)]
-
-
 def executor_of(engine: str, workers: int | None, address: str | None) -> Executor:
     """What `--engine` names. workers: how many, by default what the machine or the cluster has; address: of a cluster
     that runs, else one is begun here. Raises ConfigError, InferdocError where a package is missing."""
@@ -85,11 +77,11 @@ def executor_of(engine: str, workers: int | None, address: str | None) -> Execut
     if address is not None and engine in ENGINES:
         reach(address)
     if engine == "ray":
-        from inferdoc.source.ray_actors import RayActors
+        from inferdoc.source.cluster_actors import RayActors
 
         return RayActors(workers, address)
     if engine == "dask":
-        from inferdoc.source.dask_actors import DaskActors
+        from inferdoc.source.cluster_actors import DaskActors
 
         return DaskActors(workers, address)
     raise ConfigError(f"engine {engine}: one of {', '.join(ENGINES)} is expected")
@@ -106,8 +98,3 @@ def reach(address: str) -> None:
         except OSError as error:
             why = (error.strerror or str(error)).lower()
             raise SourceError(f"cannot reach {address}: {why}; check --address, and that the cluster runs") from error
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

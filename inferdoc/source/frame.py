@@ -29,6 +29,16 @@ class Entity:
         named = ((n, v) for n, v in zip(names, values, strict=True) if v)
         return cls(tuple(sorted(named)))
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __reduce__(self) -> tuple[type[Entity], tuple[tuple[tuple[str, str], ...]]]:
+        return Entity, (self.labels,)  # without what is cached: hashes of texts differ between processes
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self.labels)
+
     @cached_property
     def _named(self) -> dict[str, str]:
         return dict(self.labels)
@@ -52,7 +62,7 @@ class Entity:
         """What series of one pod share, whatever else they are labelled with: cluster, namespace, pod."""
         return self.get("cluster"), self.get("namespace"), self.pod
 
-    @property
+    @cached_property
     def engine(self) -> str:
         """The data-parallel rank, as its label says it; empty without one."""
         return self.get("engine")

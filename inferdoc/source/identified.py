@@ -27,13 +27,13 @@ from inferdoc.source.histograms import QuantileAsked, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.kept_series import KeepsSeries, matchers_of, word_of
-from inferdoc.source.one_target import one_target
 from inferdoc.source.page_histograms import Called
 from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.renamed import Renamed, in_declared_unit, scaled
 from inferdoc.source.rule_records import RuleRecords
+from inferdoc.source.scrape_times import one_target
 
 LONGEST_MS = 3_600_000
 """Of a longer stretch the end is looked at: what was there before follows the same rules."""

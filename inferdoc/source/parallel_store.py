@@ -22,10 +22,10 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.source.base import InfoSeries, Scrapes, SourceKind
-from inferdoc.source.executors import Executor, LocalProcesses, usable_cores
+from inferdoc.source.executors import Executor, LocalProcesses
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.part import Part
+from inferdoc.source.part import Part, usable_cores
 from inferdoc.source.part_reader import HandedOver, PartAnswer, PartEndedError, PartOfStore, PartWorker
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult

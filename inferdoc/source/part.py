@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,6 +23,18 @@ class Part:
         """Whether a target belongs to it."""
         who = target.get("pod") or target.get("instance", "").rpartition(":")[0]
         return self.begin <= zlib.crc32(who.encode()) / 2**32 < self.end
+
+
+def parts_of(begin: float, count: int) -> list[Part]:
+    """The targets from `begin` on, in so many parts."""
+    width = (1.0 - begin) / max(count, 1)
+    edges = [begin + width * number for number in range(count)]
+    return [Part(low, high) for low, high in zip(edges, [*edges[1:], 1.0], strict=False)]
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Chosen:

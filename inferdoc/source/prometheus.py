@@ -29,7 +29,6 @@ from inferdoc.source.export_lines import RawSeries
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.kept_series import matchers_of_targets, word_of
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_access import Access
 from inferdoc.source.prometheus_answers import AnswerSeries, Exemplar
 from inferdoc.source.prometheus_errors import PrometheusError, TooMuchError
@@ -37,7 +36,18 @@ from inferdoc.source.prometheus_http import Client, ReadDeadline
 from inferdoc.source.prometheus_queries import Queries, seconds
 from inferdoc.source.raw_reads import Export, RawReads
 from inferdoc.source.readable import Readable
-from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, duration, literal, promql, selector
+from inferdoc.source.reads import (
+    Grid,
+    Matcher,
+    Read,
+    ReadResult,
+    cut,
+    duration,
+    literal,
+    promql,
+    put_together,
+    selector,
+)
 from inferdoc.source.rule_records import RuleRecords
 from inferdoc.source.scrape_times import divide, gather
 from inferdoc.source.victoria_metrics import Exports

@@ -15,7 +15,6 @@ import numpy as np
 
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost
-from inferdoc.source.pieces import cut
 from inferdoc.source.prometheus_answers import AnswerError, AnswerSeries
 from inferdoc.source.prometheus_errors import (
     DeadlineError,
@@ -25,7 +24,7 @@ from inferdoc.source.prometheus_errors import (
     TooMuchError,
 )
 from inferdoc.source.prometheus_http import Client, Params, ReadDeadline
-from inferdoc.source.reads import TARGET, Grid, Matcher, duration, literal
+from inferdoc.source.reads import TARGET, Grid, Matcher, cut, duration, literal
 
 FEWEST_POINTS = 8
 """A query that the server finds too large is halved down to this many steps."""

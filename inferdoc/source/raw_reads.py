@@ -11,18 +11,20 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.export_lines import RawSeries
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called, page_quantiles
-from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.prometheus_errors import TooMuchError
 from inferdoc.source.prometheus_queries import FEWEST_POINTS
-from inferdoc.source.raw_tables import tables_of
-from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, cut, put_together
 from inferdoc.source.scrape_times import WHOLE_MS
-from inferdoc.source.tables import Table
+from inferdoc.source.tables import Table, TableLayout, shared_layout
+from inferdoc.source.window import Samples
+from inferdoc.store.block import STALE, absent
 
 MOST_SAMPLES = 30_000_000
 """Samples held at once (240 MB, and as much again while they are put together)."""
@@ -150,3 +152,80 @@ class RawReads:
 
 def _names(reads: Iterable[Read]) -> list[str]:
     return sorted({read.name for read in reads})
+
+
+LEAST_SHARED = 0.5
+"""A series is of a page with whose other series it shares at least this part of its times."""
+
+
+class _Page:
+    """Series that were scraped together."""
+
+    def __init__(self, first: RawSeries) -> None:
+        self.series = [first]
+        self.times = {id(first.times_ms): first.times_ms}
+        self.all = set(first.times_ms.tolist())
+
+    def take(self, one: RawSeries) -> bool:
+        """Whether it is of this page; then it is added."""
+        if id(one.times_ms) not in self.times:
+            own = one.times_ms.tolist()
+            if sum(map(self.all.__contains__, own)) < LEAST_SHARED * len(own):
+                return False
+            self.times[id(one.times_ms)] = one.times_ms
+            self.all.update(own)
+        self.series.append(one)
+        return True
+
+
+def tables_of(series: list[RawSeries]) -> list[Table]:
+    """One table per target and scraper: series of one page share the times of its scrapes; two servers that scrape one
+    target have times of their own. `series` is emptied: both at once would be twice the memory."""
+    pages: list[_Page] = []
+    at_time: dict[tuple[str, str, int], _Page] = {}
+    series.sort(key=lambda one: -len(one.times_ms))
+    for one in series:
+        if not len(one.times_ms):
+            continue
+        target = one.labels.get("job", ""), one.labels.get("instance", "")
+        looks = (int(one.times_ms[at]) for at in (len(one.times_ms) // 2, 0, -1))
+        near = dict.fromkeys(at_time.get((*target, look)) for look in looks)
+        if not any(page is not None and page.take(one) for page in near):
+            page = _Page(one)
+            pages.append(page)
+            at_time.update(((*target, at), page) for at in page.all)
+    series.clear()
+    at_time.clear()
+    layouts: list[TableLayout] = []
+    return [_table(page, layouts) for page in pages]
+
+
+def _table(page: _Page, layouts: list[TableLayout]) -> Table:
+    """The samples of a page; its series in the order of their names and labels, so that pages alike share a layout."""
+    times = np.array(sorted(page.all), np.int64)
+    target = _shared([one.labels for one in page.series])
+    own = [({n: v for n, v in one.labels.items() if n not in target}, one) for one in page.series]
+    own.sort(key=lambda each: (each[1].name, sorted(each[0].items())))
+    rows = {key: np.searchsorted(times, at) for key, at in page.times.items()}
+    page.series.clear()
+    names: list[str] = []
+    labels: list[dict[str, str]] = []
+    values = np.full((len(own), len(times)), STALE)
+    for mine, one in own:
+        if not (names and names[-1] == one.name and labels[-1] == mine):  # else more of the same series
+            names.append(one.name)
+            labels.append(mine)
+        values[len(names) - 1, rows[id(one.times_ms)]] = one.values
+    values = values[: len(names)]
+    kept = ~absent(values).all(axis=0)
+    if not kept.all():
+        times, values = times[kept], values[:, kept]
+    return Table(target, shared_layout(names, labels, layouts), Samples(times, values.T))
+
+
+def _shared(labels: Sequence[dict[str, str]]) -> dict[str, str]:
+    """The labels that all series have alike."""
+    shared = set(labels[0].items())
+    for own in labels[1:]:
+        shared &= own.items()
+    return dict(sorted(shared))

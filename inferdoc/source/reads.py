@@ -7,7 +7,9 @@ store and a Prometheus server can differ is the evaluation of these few function
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Literal
 
 import numpy as np
@@ -126,3 +128,28 @@ def promql(read: Read, grid: Grid, extra: tuple[Matcher, ...] = ()) -> str:
         "mean": "avg_over_time",
     }[read.fn]
     return f"{read.agg} by ({by}) ({function}({what}[{window}]))"
+
+
+def cut(grid: Grid, most: int) -> list[Grid]:
+    """The grid in pieces of at most `most` steps, as even as possible, in the order of time."""
+    number = -(-grid.count // max(most, 1))
+    edges = [round(grid.count * i / number) for i in range(number + 1)]
+    return [
+        replace(grid, start_ms=grid.start_ms + grid.step_ms * begin, count=end - begin)
+        for begin, end in pairwise(edges)
+    ]
+
+
+def put_together(read: Read, parts: Sequence[ReadResult]) -> ReadResult:
+    """One result from those of consecutive pieces; a row that a piece lacks is NaN there."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = sorted({key for part in parts for key in part.keys})
+    row_of = {key: row for row, key in enumerate(keys)}
+    values = np.full((len(keys), sum(part.values.shape[1] for part in parts)), np.nan)
+    begin = 0
+    for part in parts:
+        end = begin + part.values.shape[1]
+        values[[row_of[key] for key in part.keys], begin:end] = part.values
+        begin = end
+    return ReadResult(read.by, keys, values)

@@ -16,9 +16,8 @@ from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.histograms import Quantiles
 from inferdoc.source.page_histograms import Called, page_quantiles
 from inferdoc.source.part import Chosen, Part, as_key
-from inferdoc.source.pieces import cut, put_together
 from inferdoc.source.readable import Readable
-from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
+from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, cut, put_together
 from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
 from inferdoc.source.tables import Labels, Table, join
 from inferdoc.source.window import Windows

@@ -52,17 +52,18 @@ def rates_of(pool: ObservedPool) -> np.ndarray:
     """float64[stretches]: requests/s, without what chance alone adds: of counts that vary D times as much as those of
     independent requests, sqrt(1 - 1/D) of their distance from the smooth course is real."""
     came = pool.arrivals
-    smooth = _smooth(came)
+    window = min(SMOOTHED, len(came))
+    smooth = _smooth(came, window)
     apart = came - smooth
     # The mean of n values takes a part of the variance of each with it.
-    spread = float((apart**2).mean() / max(float(came.mean()), 1e-9)) * SMOOTHED / (SMOOTHED - 1)
+    spread = float((apart**2).mean() / max(float(came.mean()), 1e-9)) * window / max(1, window - 1)
     real = np.sqrt(max(0.0, 1.0 - 1.0 / spread)) if spread > 1.0 else 0.0
     found: np.ndarray = np.maximum(smooth + real * apart, 0.0) / STEP
     return found
 
 
-def _smooth(came: np.ndarray) -> np.ndarray:
-    weights = np.ones(SMOOTHED)
+def _smooth(came: np.ndarray, window: int) -> np.ndarray:
+    weights = np.ones(window)
     whole: np.ndarray = np.convolve(came, weights, "same") / np.convolve(np.ones(len(came)), weights, "same")
     return whole
 

@@ -8,6 +8,7 @@ import pytest
 from inferdoc.audit.starts import cold_start, same_ages
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
+from inferdoc.judging.view import View
 from tests.audit.lab import START_MS, doubts, standing, verdicts, watched
 from tests.audit.test_states import STEPS, day, pods
 
@@ -115,5 +116,23 @@ def test_a_context_limit_matters_where_the_cache_is_at_work():
     full, empty = wide | {"kv_usage_mean": 0.7}, wide | {"kv_usage_mean": 0.2}
     assert "context-limit-far-over-use" in standing(watched(pods(2, **full)))
     assert "context-limit-far-over-use" not in standing(watched(pods(2, **empty)))
-    requested = full | {"max_tokens_p90": 60_000.0}
-    assert "context-limit-far-over-use" not in standing(watched(pods(2, **requested)))
+    asked = full | {"max_tokens_p90": 60_000.0}
+    assert "context-limit-far-over-use" not in standing(watched(pods(2, **asked)))
+
+
+def test_each_gpu_is_looked_at_equally_often_in_a_pool_of_any_size(monkeypatch):
+    looked = list[str]()
+    gpus = View.gpus
+
+    def noted(view, unit, signal):
+        looked.append(signal)
+        return gpus(view, unit, signal)
+
+    monkeypatch.setattr(View, "gpus", noted)
+
+    def looks(pods):
+        looked.clear()
+        verdicts(watched({f"p{number}": {"sm_clock_busy": 1980.0} for number in range(pods)}))
+        return looked.count("sm_clock_busy")
+
+    assert looks(8) == 4 * looks(2) > 0

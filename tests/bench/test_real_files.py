@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.bench.curve import behind, rushed
 from inferdoc.bench.level import LatencySpread, LoadLevel
-from inferdoc.bench.read import levels_of
+from inferdoc.bench.request import levels_of
 from tests.cli.command import call, refused
 
 FILES = Path(__file__).resolve().parents[2] / "fixtures" / "bench"

@@ -96,7 +96,8 @@ SMOKE = {
         slow="evaluates all rules over an hour, then waits for an alert",
     ),
     "size.py": Smoke("8b-l4 --hours 1.5 --rounds 1"),
-    "size_points.py": Smoke("--only 'dense FP4'", slow="fits the parts of a step to 61 results"),
+    "size_points.py": Smoke("--only 'dense FP4'", slow="fits the parts of a step to 287 results"),
+    "size_silicon.py": Smoke(f"{ROOT}/fixtures/sizing/silicon_sample.csv", shows="TTFT, all"),
     "page_recall.py": Smoke(
         f"--rules {ROOT}/alerts/generated --only 33-", shows="^recall", needs=("promtool",),
         slow="replays all rules over an hour",

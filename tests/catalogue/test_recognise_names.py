@@ -99,6 +99,15 @@ def test_one_gauge_that_looks_like_an_engine_is_none():
     assert reader().not_understood({"lmdeploy:num_requests_running", "app_requests_total"}) == []
 
 
+def test_names_without_a_word_of_an_engine_are_compared_with_no_declaration(monkeypatch):
+    looked = reader()
+    compared = []
+    monkeypatch.setattr(looked, "of", lambda name: compared.append(name))
+    names = {f"shop_{word}_{part}" for word in ("orders", "cart") for part in ("total", "bucket", "sum", "count")}
+    assert looked.not_understood(names | {"vllm:brand_new_total"}) != []
+    assert compared == ["vllm:brand_new_total"]
+
+
 def test_questions_to_a_server_name_every_declared_spelling():
     assert load_name_forms().spelled("vllm:x") == ("vllm:x", "vllm_x", "ray_vllm:x", "ray_vllm_x")
     assert load_name_forms().spelled("trtllm_x") == ("trtllm_x", "ray_trtllm_x")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cost.cheaper import gpus_for_one
+from inferdoc.cost.bill import gpus_for_one
 from tests.cli.command import alone, call
 from tests.cost.test_command import answer
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
 from inferdoc.fleet.down_targets import add_silent
-from inferdoc.fleet.lineage import divide, trace
-from inferdoc.fleet.members import Fleet, resolve
+from inferdoc.fleet.lineage import Life, Lineage, divide, trace
+from inferdoc.fleet.members import Fleet, Member, Pool, resolve
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalMatrix
@@ -183,3 +185,20 @@ def test_owners_of_the_cluster_come_before_names():
     owners = {"a": "chat-6d4b75cb6d", "b": "embed-6d4b75cb6d", "c": "embed-7f9c4d5b8f"}
     assert places(lineage_of(lives)[0]) == {"c": "a"}, "who left first, where nothing tells more"
     assert places(lineage_of(lives, owners)[0]) == {"c": "b"}
+
+
+@pytest.mark.parametrize(
+    ("taken", "loads"),
+    [(2, [(40, 60), (30, 40)]), (3, [(50, 60), (40, 50), (30, 40), (20, 30)]), (0, [])],
+)
+def test_pods_that_are_taken_away_before_they_serve_are_no_engine_that_ended(taken, loads):
+    """served, then so many pods that left before they served, then one that loads: it is down where only one engine
+    ended before it, and taken away where its place was so again and again."""
+    firsts = [20 + 10 * number for number in range(taken + 1)]
+    lives = {("", "", "served"): Life(0, 0, 15, False, True)}
+    lives |= {("", "", f"taken-{first}"): Life(first, 60, first + 2, True, True) for first in firsts[:-1]}
+    lives[("", "", "loads")] = Life(firsts[-1], 60, 59, True, False)
+    members = {key: Member(key, "", "", Pool("", "", "", "both", "h100-80")) for key in lives}
+    keys = list(lives)
+    lineage = Lineage(lives, {new: members[old] for old, new in pairwise(keys)})
+    assert [(one.start, one.stop) for one in lineage.first_loads(keys[-1])] == loads

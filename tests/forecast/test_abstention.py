@@ -36,7 +36,7 @@ def turns(made: list[Forecast]) -> int:
     return sum(one.abstained != other.abstained for one, other in pairwise(made))
 
 
-@pytest.mark.parametrize(("share", "lasting"), [(0.91, 1), (0.93, 0)])
+@pytest.mark.parametrize(("share", "lasting"), [(0.92, 1), (0.95, 0)])
 def test_it_stays_with_what_it_did(share: float, lasting: int) -> None:
     """The skill of these loads falls slowly: that of the first for good below the limit."""
     series = weak(share)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from inferdoc.forecast.calendar import fold, zone_of
-from inferdoc.forecast.likedays import like_days
-from inferdoc.forecast.paths import Folded, day, fill_gaps, week
+from inferdoc.forecast.paths import Folded, day, fill_gaps, like_days, week
 from inferdoc.forecast.series import LoadSeries
 from tests.forecast.made import DAY, MONDAY, office
 

@@ -14,6 +14,7 @@ import yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack
+from inferdoc.generate.pack_tests import PackTests, build_tests
 from tests.built import built
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -40,6 +41,18 @@ def pack(catalogue: Catalogue) -> Pack:
 
     found = pickle.loads((built("alert pack", make) / "pack").read_bytes())
     assert isinstance(found, Pack)
+    return found
+
+
+@pytest.fixture(scope="session")
+def unit_tests(pack: Pack, catalogue: Catalogue) -> PackTests:
+    """The unit tests of that pack: built once, for all workers that need them."""
+
+    def make(folder: Path) -> None:
+        (folder / "tests").write_bytes(pickle.dumps(build_tests(pack, catalogue, GeneratedLinks())))
+
+    found = pickle.loads((built("tests of the alert pack", make) / "tests").read_bytes())
+    assert isinstance(found, PackTests)
     return found
 
 

@@ -19,12 +19,23 @@ def test_alerts_are_built_once(tmp_path):
     done = call("alerts", "build", "--out", tmp_path / "rules")
     assert done.code == 0 and "inferdoc-rules.yaml: written" in done.out
     assert "missing" not in done.out, "what was written is not missing"
+    assert not (tmp_path / "rules" / "tests").exists()
     assert "no rule for telemetry-artifact: derived from the scrapes" in done.err
     again = call("alerts", "build", "--out", tmp_path / "rules", "--check")
     assert again.code == 0 and again.out == ""
     (tmp_path / "rules" / "inferdoc-rules.yaml").write_text("groups: []\n")
+    refused(call("alerts", "test", "--out", tmp_path / "rules"), 2, "run inferdoc alerts build --tests first")
     stale = call("alerts", "build", "--out", tmp_path / "rules", "--check")
     assert stale.code == 1 and stale.out == f"{tmp_path / 'rules' / 'inferdoc-rules.yaml'}: out of date\n"
+
+
+def test_unit_tests_are_built_where_they_are_asked_for_and_go_with_the_rules(tmp_path):
+    (tmp_path / "inferdoc.toml").write_text(few_causes())
+    assert call("alerts", "build", "--tests", "--out", tmp_path / "rules").code == 0
+    test = tmp_path / "rules" / "tests" / "kv-preemption-thrash_test.yaml"
+    assert test.is_file()
+    plain = call("alerts", "build", "--out", tmp_path / "rules")
+    assert f"{test}: removed" in plain.out and not test.exists()
 
 
 def test_the_configuration_names_where_runbooks_lie(tmp_path):

@@ -10,7 +10,8 @@ import yaml
 
 from inferdoc.generate import promtool
 from inferdoc.generate.lost_gpu_tests import COURSES, MINUTES, Labels
-from inferdoc.generate.pack import RECORDING, RULES, TESTS
+from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.pack_tests import TESTS
 from inferdoc.judging.telemetry import add_telemetry
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
@@ -20,13 +21,12 @@ FILE = TESTS / "lost-gpus_test.yaml"
 
 
 @needs_promtool
-def test_the_rule_counts_what_is_lost_and_nothing_else(pack, tmp_path):
+def test_the_rule_counts_what_is_lost_and_nothing_else(pack, unit_tests, tmp_path):
+    files = {**pack.files, FILE: unit_tests.files[FILE]}
     for path in (RECORDING, RULES, FILE):
         (tmp_path / path).parent.mkdir(exist_ok=True)
-        (tmp_path / path).write_text(pack.files[path], "utf-8")
-    asked = [
-        each for test in yaml.load(pack.files[FILE], yaml.CSafeLoader)["tests"] for each in test["promql_expr_test"]
-    ]
+        (tmp_path / path).write_text(files[path], "utf-8")
+    asked = [each for test in yaml.load(files[FILE], yaml.CSafeLoader)["tests"] for each in test["promql_expr_test"]]
     assert asked and all(each["exp_samples"] for each in asked)
     assert promtool.test([tmp_path / FILE]).problems == []
 

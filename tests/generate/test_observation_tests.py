@@ -12,7 +12,6 @@ from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import alert_name, sayable
 from inferdoc.generate.composition_tests import LABELS
 from inferdoc.generate.observation_tests import COMPOSED
-from inferdoc.generate.pack import TESTS
 from inferdoc.generate.recorded import recorded
 from inferdoc.judging.conditions import promql
 from tests.generate.conftest import GENERATED
@@ -21,11 +20,11 @@ NAMESPACE = re.compile(r'namespace="([^"]+)"')
 
 
 @pytest.fixture(scope="module")
-def given(pack) -> dict[str, dict]:
+def given(unit_tests) -> dict[str, dict]:
     """The test documents of observations by name."""
-    names = {path: path.name.removesuffix("_test.yaml") for path in pack.files if path.parent == TESTS}
+    names = {path: path.name.removesuffix("_test.yaml") for path in unit_tests.files}
     return {
-        name: yaml.load(pack.files[path], yaml.CSafeLoader)
+        name: yaml.load(unit_tests.files[path], yaml.CSafeLoader)
         for path, name in names.items()
         if name == COMPOSED or name.startswith("observed-")
     }
@@ -45,10 +44,10 @@ def asked_of(document: dict) -> dict[str, tuple[set[str], set[str]]]:
     return found
 
 
-def test_no_limit_of_an_observation_is_without_a_case(pack, given, records, catalogue):
+def test_no_limit_of_an_observation_is_without_a_case(unit_tests, given, records, catalogue):
     """And every observation that is recorded is asked for, with a case in which it holds and one in which it does
     not."""
-    assert pack.untested == {}
+    assert unit_tests.untested == {}
     asked = {name: both for document in given.values() for name, both in asked_of(document).items()}
     held = {name for name in records if name.endswith(":holds")}
     assert held <= asked.keys()

@@ -54,7 +54,7 @@ def test_each_set_has_the_alerts_of_the_smaller_one_and_what_they_read(catalogue
 @needs_promtool
 @pytest.mark.live
 def test_the_pages_pass_the_tests_from_raw_series(catalogue, tmp_path):
-    build_alerts(catalogue, GeneratedLinks(), tmp_path, rule_set="pages")
+    build_alerts(catalogue, GeneratedLinks(), tmp_path, rule_set="pages", tests=True)
     assert promtool.check([tmp_path / RECORDING, tmp_path / RULES]).problems == []
     tests = sorted((tmp_path / "tests").glob("*_test.yaml"))
     asked = [path for path in tests if not path.name.startswith("slo-t")]

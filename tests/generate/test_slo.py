@@ -139,7 +139,7 @@ def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(few, tmp_p
         {"id": "router-errors", "signal": "router_error_share", "target": 0.01},
         {"id": "http", "signal": "http_error_ratio", "target": 0.01, "window": "28d"},
     )
-    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out")
+    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out", tests=True)
     tests = sorted((tmp_path / "out" / "tests").glob("slo-*_test.yaml"))
     limits = [path for path in tests if path.name.endswith("-limits_test.yaml")]
     assert len(tests) == 10 and len(limits) == 5
@@ -161,7 +161,7 @@ def test_an_objective_of_a_place_counts_no_other_place(few, tmp_path):
         {"id": "errors-chat", "signal": "error_share", "target": 0.01, "cluster": "eu", "namespace": "chat"},
         {"id": "router-chat", "signal": "router_error_share", "target": 0.01, "namespace": "chat"},
     )
-    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out")
+    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out", tests=True)
     files = {path.name: path for path in (tmp_path / "out" / "tests").glob("slo-*_test.yaml")}
     asked = [files[f"slo-{name}_test.yaml"] for name in ("ttft-eu", "errors-chat", "router-chat")]
     answer = promtool_test(asked[1:2] if few else asked)
@@ -201,7 +201,8 @@ def test_pages_look_at_two_minutes_and_at_what_was_usual(catalogue):
     assert slower.severity == outage.severity == "critical" and (slower.for_, outage.for_) == ("2m", "1m")
     assert "bad:rate2m" in outage.expr
     records = slo_records(ttft, catalogue)
-    assert ">= 100" in records["model:inferdoc_slo_ttft_mean:rate2m"], "a mean of fewer events is chance"
+    assert ">= 100" in slower.expr, "growth of a mean of fewer events is chance"
+    assert "> 4 * 2.5" in slower.expr and ">= 10" in records["model:inferdoc_slo_ttft_mean:rate2m"]
 
 
 def test_an_objective_on_a_share_has_no_mean_to_grow(catalogue):

@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.fromsource import Gathered
-from inferdoc.headroom.apart import ApartInputs, phases_apart
+from inferdoc.headroom.pairs import ApartInputs, phases_apart
 from inferdoc.headroom.phases import DecodeStep, PhasesSeen, phases_seen
 
 COMPUTED, OUTPUT, GPUS = 4000.0, 200.0, 4

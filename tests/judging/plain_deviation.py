@@ -11,14 +11,15 @@ from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.deviation import (
     FEW_EPISODES,
     IQR_TO_SIGMA,
+    LEAST_BLOCKS,
     LONGEST_PAST,
     LOWEST,
     MIN_OBSERVATIONS,
     SIGMAS,
     WARM_UP,
+    Shift,
 )
 from inferdoc.judging.order import median, percentiles
-from inferdoc.judging.shift import LEAST_BLOCKS, Shift
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.judging.cohorts import shared, traits_of
+from inferdoc.judging.cohort_signals import shared, traits_of
 from inferdoc.source.base import InfoSeries, Scrapes
 from tests.judging.frames import N, catalogue, scene
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferdoc.judging.clock import MIN_CALM_SECONDS, MIN_OUT_SCRAPES, MIN_OUT_SECONDS, Clock, Rule
-from inferdoc.judging.deviation import against, bands, find, find_rows
-from inferdoc.judging.shift import shift
+from inferdoc.judging.deviation import against, bands, find, find_rows, shift
 from inferdoc.judging.stretches import NONE, held
 from tests.judging import plain_deviation as plain
 from tests.judging.frames import CLOCK, WINDOW

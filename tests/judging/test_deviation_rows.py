@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from inferdoc.judging.clock import Clock, Rule
-from inferdoc.judging.deviation import against_rows, find_rows, without_past
-from inferdoc.judging.shift import shifts
+from inferdoc.judging.deviation import against_rows, find_rows, shifts, without_past
 from inferdoc.judging.stretches import NONE, held
 from tests.judging import plain_deviation as plain
 

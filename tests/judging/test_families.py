@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.judging.session import Options
-from tests.judging.made import Engine, recorded, stored, then
+from tests.judging.made import ONSET, SCRAPES, Engine, recorded, stored, then
 
 NAN = float("nan")
 LATE = {"ttft": then(0.15, 3), "queue": then(0.02, 2.5)}
@@ -72,3 +73,11 @@ def test_a_release_shortly_before_is_a_candidate(tmp_path, changed):
     assert found.probability + sum(one.probability for one in found.differential) <= 1.005
     if changed:
         assert "3.12.4" in rivals["configuration-or-release"].speaks_for[0]
+
+
+@pytest.mark.parametrize("scrapes", [12, 32])
+def test_a_mechanism_covers_half_of_the_impact(tmp_path, scrapes):
+    missed = np.where((np.arange(SCRAPES) >= ONSET) & (np.arange(SCRAPES) < ONSET + scrapes), 0.3, 0.74)
+    made = recorded(Engine("a", hit=missed, ttft=then(0.15, 1.5), prefill=then(0.1, 1.45)), Engine("b"))
+    (found, *_) = findings(tmp_path, made, but("prefix-reuse", *load_catalogue().recipes))
+    assert (found.id == "prefix-reuse") is (scrapes == 32)

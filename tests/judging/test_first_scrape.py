@@ -16,7 +16,7 @@ from inferdoc.collect.scrape import ScrapeResult
 from inferdoc.errors import InferdocError
 from inferdoc.judging.api import Options
 from inferdoc.judging.model import Diagnosis
-from inferdoc.judging.references.first_look import FirstLook, absolute
+from inferdoc.judging.references.lifetime import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.pages.live_scrape import FIRST_SCRAPES, Pace, scrape_live
 from inferdoc.report import render
@@ -215,7 +215,7 @@ def test_one_saved_page_has_no_rates_and_that_is_said(tmp_path):
     assert rates["enable"] == ONE_SCRAPE
     for command in ("doctor", "diagnose"):
         words = " ".join(call(command, saved).out.split())
-        assert ONE_SCRAPE in words and "on the API server port" not in words and "vLLM API port" not in words
+        assert ONE_SCRAPE in words and "on the API server port" not in words and "of each engine" not in words
 
 
 def test_a_prometheus_is_recognised_by_its_api():

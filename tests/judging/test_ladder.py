@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.references.providers import HOUR_MS, WORSE, _much_worse, _stretch, _worse
+from inferdoc.judging.references.providers import HOUR_MS, WORSE, _block, _much_worse, _worse, earlier_stretch
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
-from tests.judging.frames import grid
+from tests.judging.frames import START_MS, frame_of, grid
 
 ONE_OF_THREE = """\
 id: cpu-starvation
@@ -83,12 +85,40 @@ def test_worse_are_two_quantities_or_one_by_far_and_each_so_that_a_user_can_noti
 
 
 @pytest.mark.parametrize(("steps", "seconds"), [(300, 598), (900, 1798), (3600, 1800)])
-def test_a_stretch_ends_so_long_before_and_is_as_long_as_the_window_up_to_half_an_hour(steps, seconds):
-    window = grid(steps)
-    before, yesterday = (
-        _stretch(window, "history", HOUR_MS),
-        _stretch(window, "same-hour-yesterday", 24 * HOUR_MS),
+def test_a_block_is_as_long_as_the_window_up_to_half_an_hour(steps, seconds):
+    block = _block(grid(steps), START_MS - HOUR_MS)
+    assert block.end_ms == START_MS - HOUR_MS
+    assert block.end_ms - block.start_ms + block.step_ms == seconds * 1000
+
+
+WINDOW = grid(900)
+
+
+def session_where(waits):
+    """A source in which one pod shows this time to first token, seconds, so many hours before the window."""
+
+    def read(_, steps):
+        hours = (steps.times_ms - WINDOW.start_ms) / HOUR_MS
+        frame = frame_of({"ttft_mean": {"a": [waits(-hour) for hour in hours]}})
+        frame.grid = steps
+        return frame
+
+    frame = read((), WINDOW)
+    view = SimpleNamespace(units=["a"], frame=frame)
+    return SimpleNamespace(
+        frame=frame, context=SimpleNamespace(view=view), read=read, source=SimpleNamespace(names=lambda *_: {"up"})
     )
-    assert before.end_ms == window.start_ms - HOUR_MS
-    assert yesterday.end_ms == window.end_ms - 24 * HOUR_MS
-    assert {each.end_ms - each.start_ms + each.step_ms for each in (before, yesterday)} == {seconds * 1000}
+
+
+@pytest.mark.parametrize(
+    ("waits", "hours"),
+    [
+        (lambda before: 2.0 if before < 0.1 else 0.2, 0.5),  # the hour before the history is no hole
+        (lambda before: 2.0 if before < 2.2 else 0.2, 2.5),
+        (lambda before: max(0.2, 2.0 - 0.45 * max(before, 0.0)), 4.5),  # a climb of four hours begins where it begins
+        (lambda before: 2.0, None),
+    ],
+)
+def test_the_nearest_block_before_a_climb_is_the_reference(waits, hours):
+    lead = earlier_stretch(session_where(waits))
+    assert (lead and (lead[0], round((WINDOW.start_ms - lead[1][1]) / HOUR_MS, 2))) == (hours and ("history", hours))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.doubts import rising
+from inferdoc.judging.completeness import rising
 from tests.conftest import ROOT, store_of_file
 from tests.judging.frames import START_MS, STEP_S, WINDOW, N, scene, wobble
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.phases import split_phases
+from inferdoc.judging.document import split_phases
 from tests.judging.frames import CALM, N, scene, step
 
 

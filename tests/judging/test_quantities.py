@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.judging.quantities import HURT, LOAD, MECHANISM, QUANTITIES, TIME, place, precedence, quantity, stem
+from inferdoc.judging.distances import HURT, LOAD, MECHANISM, QUANTITIES, TIME, place, precedence, quantity, stem
 from tests.judging.frames import catalogue
 
 

@@ -65,7 +65,7 @@ def test_so_is_a_change_that_has_a_name(judged):
     answer = judged(UNKNOWN, DAY, without=(UNKNOWN,))
     assert (answer.verdict, answer.findings) == ("healthy", [])
     (told,) = [change for change in answer.changes if change.kind == "rhythm"]
-    assert told.detail.startswith("Prompts have become longer: no incident")
+    assert told.detail.startswith("Prompts became longer: no incident")
     for signal in (
         "Prompt tokens per first token rose",
         "Time to first token, mean rose",

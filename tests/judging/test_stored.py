@@ -20,8 +20,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.references import stored
 from inferdoc.judging.references.save import MOST_STEPS, save
-from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, mismatch
-from inferdoc.judging.references.stored_lead import lead_of
+from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, lead_of, mismatch
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from inferdoc.store.importer import import_columns

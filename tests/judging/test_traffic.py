@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.doubts import stopped
+from inferdoc.judging.completeness import stopped
 from tests.judging.frames import N, scene
 
 STEADY = 5.0 + np.sin(np.arange(N))

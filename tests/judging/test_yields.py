@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.judging.yields import tokens_per_gpu_hour, utilisation
+from inferdoc.judging.telemetry import tokens_per_gpu_hour, utilisation
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from tests.judging.frames import N, grid
 

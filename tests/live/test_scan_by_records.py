@@ -12,7 +12,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.record_names import records_of
 from inferdoc.judging.api import Options
 from inferdoc.judging.scan import impacts
-from inferdoc.judging.scan.records import impact_names
+from inferdoc.judging.scan.stages import impact_names
 from inferdoc.source.prometheus import PrometheusSource
 from tests import prometheus_server
 from tests.live.recorded_clusters import LASTS_SECONDS, recorded, rules_behind, well, with_past

@@ -223,7 +223,7 @@ def test_no_other_code_calls_kubectl():
         first = (node.elts[0] for node in lists if node.elts)
         if any(isinstance(word, ast.Constant) and word.value == "kubectl" for word in first):
             callers.add(str(path.relative_to(package)))
-    own = ("ending", "kubectl", "scheduled", "triggered")
+    own = ("ending", "kubectl", "triggered")
     asking = {"cluster/evidence.py", *(f"prewarm/{name}.py" for name in own)}
     assert callers == asking | {"prewarm/emit/base.py", "cluster/port_forward.py"}
     assert "cronjob" not in json.loads(build.schema())["$defs"]["PrewarmTarget"]["enum"]

@@ -99,7 +99,8 @@ class FakeCluster:
         for obj in objects:
             self.put(obj)
         kept = {o["metadata"]["name"] for o in objects if o["kind"] == "CronJob"}
-        for name in [n for n in self._selected("cronjobs", words) if n not in kept]:
+        pruned = self._selected("cronjobs", words) if "--prune" in words else []
+        for name in [n for n in pruned if n not in kept]:
             del self.objects["cronjobs", name]
         return "applied"
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from inferdoc.forecast.series import LoadSeries
+from inferdoc.prewarm.build import Wish, outlook, shaped
 from inferdoc.prewarm.plan import ForecastRow, PlanRow, PolicyRow, PoolRow, WindowRow, stamped
+from inferdoc.prewarm.tune import tuned
 from inferdoc.prewarm.week import WeekWindow
 
 MADE = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)
@@ -55,3 +58,8 @@ def office_plan(**changed: object) -> PlanRow:
     """Working days 07:30-12:00 with 8 and 12:00-18:15 with 11; Saturday night over Sunday with 4."""
     windows = [WeekWindow(WORKDAYS, 450, 270, 8), WeekWindow(WORKDAYS, 720, 375, 11), WeekWindow((5,), 1320, 600, 4)]
     return plan(pool(*windows, **changed))  # type: ignore[arg-type]
+
+
+def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
+    """The plan of one pool, as `plan` makes it of a file."""
+    return shaped(*tuned(series, outlook(series, wish), wish))

@@ -59,7 +59,7 @@ def test_nothing_is_sent_without_yes(cluster: Path) -> None:
 def test_a_difference_is_patched_once(cluster: Path) -> None:
     assert "floor 2 -> 11" in ask(cluster, "--now", NOON, "--yes").stdout
     assert "--field-manager=inferdoc-prewarm" in (cluster / "log").read_text()
-    sent = (cluster / "log").read_text().partition("--patch=")[2]
+    sent = (cluster / "log").read_text().partition("--patch=")[2].splitlines()[0]
     stands(cluster, 11, **json.loads(sent)["metadata"])
     (cluster / "log").write_text("")
     assert "floor is 11 already" in ask(cluster, "--now", NOON, "--yes").stdout

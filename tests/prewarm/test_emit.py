@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 from made import DAY, noise, office
+from plans import build_pool
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
@@ -17,7 +18,6 @@ from inferdoc.prewarm.emit.keda import alternates
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits
-from inferdoc.prewarm.tune import build_pool
 from inferdoc.prewarm.week import WeekWindow
 
 NOW = 1774224000

@@ -264,3 +264,35 @@ def test_release_without_a_job_of_its_own_leaves_jobs_alone(fake: FakeCluster, p
     emitted(fake, "keda-cron", existing=scaled_object(1))
     answer = ask(["release", "--target", "keda-cron", "--pool", "llama", "--yes"], NOON)
     assert answer.exit_code == 0 and fake.names("CronJob") == [JOB]
+
+
+def test_a_floor_on_an_hpa_has_a_job_that_ends_it_too(fake: FakeCluster, path: Path) -> None:
+    fake.put(
+        {
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "llama"},
+            "spec": {"minReplicas": 2, "maxReplicas": 20},
+        }
+    )
+    assert f"CronJob {JOB} ends the plan" in applies(path, NOON, target="hpa").stdout
+    assert fake.names("CronJob") == [JOB] and fake.of("HorizontalPodAutoscaler")["spec"]["minReplicas"] > 2
+    pass_time(fake, ENDS - timedelta(hours=1), ENDS + timedelta(hours=1))
+    assert fake.of("HorizontalPodAutoscaler")["spec"]["minReplicas"] == 2
+    assert ours(fake, "HorizontalPodAutoscaler") == [] and fake.names("CronJob") == []
+
+
+def test_the_job_of_a_floor_leaves_other_jobs_of_the_pool_alone(fake: FakeCluster, path: Path) -> None:
+    fake.put(
+        {
+            "kind": "HorizontalPodAutoscaler",
+            "metadata": {"name": "llama"},
+            "spec": {"minReplicas": 2, "maxReplicas": 20},
+        }
+    )
+    labels = {"app.kubernetes.io/managed-by": "inferdoc", "inferdoc.io/part": "prewarm", "inferdoc.io/pool": "llama"}
+    fake.put({"kind": "CronJob", "metadata": {"name": "prewarm-llama-plan", "labels": labels}, "spec": {}})
+    applies(path, NOON, target="hpa")
+    assert fake.names("CronJob") == [JOB, "prewarm-llama-plan"]
+    path.unlink()
+    applies(path, NOON, target="hpa")
+    assert fake.names("CronJob") == ["prewarm-llama-plan"]

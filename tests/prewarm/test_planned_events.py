@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from made import office
+from plans import build_pool
 
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.events import PlannedEvent
@@ -13,7 +14,6 @@ from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Wish
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import POLICIES, Limits
-from inferdoc.prewarm.tune import build_pool
 
 
 def planned(*events: PlannedEvent) -> PoolRow:

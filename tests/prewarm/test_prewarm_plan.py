@@ -15,6 +15,7 @@ import numpy as np
 import plans as by_hand
 import pytest
 from made import DAY, noise, office
+from plans import build_pool
 
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
@@ -24,7 +25,6 @@ from inferdoc.prewarm.explain import events, explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json, window_row
 from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
 from inferdoc.prewarm.shape import ahead_of, ramped, steps, within_budget
-from inferdoc.prewarm.tune import build_pool
 from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, floor_of, grouped, jumps, segments
 
 NOW = 1774224000

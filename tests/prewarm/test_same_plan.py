@@ -17,7 +17,7 @@ import yaml
 from click.testing import CliRunner, Result
 from cluster import hpa, scaled_object
 from made import DAY, csv_of, office
-from plans import MADE, NOW, office_plan
+from plans import MADE, NOW, build_pool, office_plan
 
 from inferdoc.cli import prewarm as words_of
 from inferdoc.cli.prewarm import command
@@ -34,7 +34,6 @@ from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow, stamped, to_json
 from inferdoc.prewarm.policy import POLICIES, Limits
 from inferdoc.prewarm.readback import MOMENTARY, PATCHED
-from inferdoc.prewarm.tune import build_pool
 
 SERVER = "http://prometheus:9090"
 CAPACITY = Capacity(Rate(0.2, LoadUnit.OF_FILE))

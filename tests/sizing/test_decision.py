@@ -168,7 +168,7 @@ def test_classes_keep_their_own_objectives_in_one_pool():
 
     loose, found = sized("--class", RAGS.format("3s"))
     assert found["ttft_p95_chat"] < 1.0 and found["ttft_p95_chat"] < found["ttft_p95_rag"] < 3.0
-    tight, _ = sized("--class", RAGS.format("1200ms"))
+    tight, _ = sized("--class", RAGS.format("900ms"))
     assert tight["gpus"] > loose["gpus"]
     batch, _ = sized("--class", RAGS.format("none"))
     assert batch["gpus"] <= loose["gpus"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.sizing.lengths import variation_behind
+from inferdoc.sizing.live import variation_behind
 
 BOUNDS = np.array([digit * 10.0**power for power in range(6) for digit in (1, 2, 5)])
 

@@ -10,12 +10,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from inferdoc.capacity.step_rates import StepRates, attention_flop, latent_decode_flop
 from inferdoc.capacity.step_time import Weights, expert_exchange_seconds
+from inferdoc.catalogue.efficiency import StepSpread
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.build import by_parts, sized
 from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.shares import spread_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CATALOGUE = load_catalogue()
@@ -39,8 +42,9 @@ def test_the_shipped_shares_are_those_that_the_results_give(bench):
     points = bench.points()
     shipped, fit = CATALOGUE.efficiency, bench.fitted(CATALOGUE.efficiency, points)
     for name, (kinds, share, *_) in bench.PRIORS.items():
+        section = shipped.engines if kinds[0] in shipped.engines else shipped.steps
         for kind in kinds:
-            assert getattr(shipped.steps[kind], share) == pytest.approx(fit[name], rel=0.03), (name, kind)
+            assert getattr(section[kind], share) == pytest.approx(fit[name], rel=0.05), (name, kind)
     counts = bench.counted(shipped, points).steps
     assert {kind: known.points for kind, known in counts.items()} == {
         kind: known.points for kind, known in shipped.steps.items()
@@ -48,13 +52,14 @@ def test_the_shipped_shares_are_those_that_the_results_give(bench):
 
 
 def test_public_results_are_met_and_lie_in_the_ranges(bench):
-    errors, inside = {True: [], False: []}, []
+    errors, inside = {"tok": [], "TPO": [], "TTF": []}, []
     for point in bench.points():
         value, low, high = point.answer(CATALOGUE.efficiency)
-        errors[point.throughput].append(abs(value / point.measured - 1.0))
+        errors[point.row["metric"][:3]].append(abs(value / point.measured - 1.0))
         inside.append(low <= point.measured <= high)
-    assert all(statistics.median(each) < 0.15 for each in errors.values())
-    assert 0.8 < statistics.mean(inside) < 0.97
+    medians = {name: statistics.median(each) for name, each in errors.items()}
+    assert medians["tok"] < 0.15 and medians["TPO"] < 0.15 and medians["TTF"] < 0.3
+    assert 0.75 < statistics.mean(inside) < 0.97
 
 
 def test_spreads_hold_four_of_five_and_are_wide_for_few(bench):
@@ -73,6 +78,40 @@ def wanted(**options):
 def middle(**options):
     request = wanted(**options)
     return sized(request, request.layouts[0]).replicas["middle"]
+
+
+def test_requests_that_start_together_wait_for_the_prompts_of_the_others():
+    """64 prompts at once: on average half of the 63 others come first, and a tenth of that stays in the mean."""
+    alone, many = (middle(model="llama-3.3-70b", tier="h100-80", concurrency=count) for count in (1, 64))
+    engine = CATALOGUE.efficiency.engines["vllm"]
+    assert alone.start_wait(1) == 0.0
+    assert many.start_wait(64) == pytest.approx(31.5 * many.prefill(2048))
+    without = replace(many, start=0.0)
+    assert many.ttft(64) - without.ttft(64) == pytest.approx(engine.start * many.start_wait(64))
+    assert many.ttft_p95(64, started=True) > many.ttft_p95(64), "objectives leave the start out"
+    assert alone.ttft_p95(1, started=True) == pytest.approx(alone.ttft_p95(1)), "one request starts alone"
+
+
+def test_a_request_spends_time_before_the_engine_and_servers_differ():
+    servers = {
+        name: middle(model="llama-3.3-70b", tier="h100-80", concurrency=8, server=name) for name in ("vllm", "sglang")
+    }
+    for name, replica in servers.items():
+        assert replica.front == CATALOGUE.efficiency.engines[name].front_ms * 1e-3
+        assert replica.ttft(8) > replica.front + replica.prefill(2048)
+    assert servers["sglang"].ttft(8) > servers["vllm"].ttft(8)
+
+
+def test_the_narrowest_cell_with_enough_results_gives_the_range():
+    highs = {"unmeasured": 3.0, "dense": 1.2, "dense-fp8 hopper": 1.3, "dense-fp8 hopper sglang": 1.4}
+    cells = {name: StepSpread(0.5, high) for name, high in highs.items()}
+    known = structs.replace(CATALOGUE.efficiency, first_spread=cells)
+
+    def high(tier, engine):
+        return spread_of(known, tier, "dense", "fp8", engine, first=True).high
+
+    assert [high("h100-80", "sglang"), high("h100-80", "vllm"), high("b200-180", "vllm")] == [1.4, 1.3, 1.2]
+    assert high("l4", "vllm") == 3.0, "no result near"
 
 
 def test_fp4_is_multiplied_as_such_where_the_hardware_has_it():

@@ -202,7 +202,7 @@ def test_an_address_where_nobody_answers_is_one_line_at_once(engine, fleet):
 
 def test_an_address_that_listens_and_says_nothing_is_one_line(fleet, monkeypatch):
     needs("dask")
-    monkeypatch.setattr("inferdoc.source.dask_actors.START_SECONDS", 0.2)
+    monkeypatch.setattr("inferdoc.source.cluster_actors.START_SECONDS", 0.2)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         port = silent.getsockname()[1]
         with pytest.raises(SourceError, match=r"did not answer as a Dask scheduler within 0\.2 s; check --address"):

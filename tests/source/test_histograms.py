@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.source.histograms import common_bounds, quantiles
-from inferdoc.source.quantile import bucket_quantile
+from inferdoc.source.histograms import bucket_quantile, common_bounds, quantiles
 from inferdoc.source.reads import ReadResult
 
 T, SETTLE = 60, 6

@@ -14,7 +14,7 @@ from inferdoc.source.evaluate import evaluate_tables
 from inferdoc.source.export_lines import RawSeries, SampleBudget, read_lines
 from inferdoc.source.open import open_source
 from inferdoc.source.prometheus_answers import AnswerError
-from inferdoc.source.raw_tables import tables_of
+from inferdoc.source.raw_reads import tables_of
 from inferdoc.source.reads import Grid, Read
 from inferdoc.store.block import absent
 from tests.source.fake_server import Answer, matrix, refusal, serving

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferdoc.store.block import STALE_BITS
-from inferdoc.store.chunks import pack_chunk, unpack_chunk
+from inferdoc.store.chunks import CHUNK_SERIES, chunks_of, pack_chunk, unpack_chunk
 from inferdoc.store.codec import DamagedError
-from inferdoc.store.grouping import CHUNK_SERIES, chunks_of
 
 ODD = np.array([0.0, -0.0, np.nan, np.inf, -np.inf, 5e-324, 2.0**52, -(2.0**63), 1e300, 0.1], np.float64)
 NANS = np.array([STALE_BITS, 0x7FF8_0000_DEAD_BEEF, 0xFFF8_0000_0000_0000], np.uint64)

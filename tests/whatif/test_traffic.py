@@ -64,3 +64,11 @@ def test_a_burst_stays_in_the_rate_and_chance_does_not(pool):
         rates = rates_of(pool) * STEP / 240
         pool.counters[f"{TTFT}_count"], pool.gauges["waiting"] = before, waiting
         assert least <= rates.max() - 1.0 <= most
+
+
+@pytest.mark.parametrize("minutes", [1, 2, 4, 5, 6])
+def test_the_halves_of_a_short_history_have_a_rate_for_each_minute(pool, minutes):
+    short = pool.part(0, minutes)
+    rates = rates_of(short)
+    assert len(rates) == minutes
+    assert rates.sum() * STEP == pytest.approx(short.arrivals.sum(), rel=0.1)

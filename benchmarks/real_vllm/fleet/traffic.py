@@ -147,6 +147,10 @@ class Clients:
         ahead = self._tokens(8) if load.unstable else []
         return number, ahead + self._prefixes[key] + fresh
 
+    def _as_sent(self, prompt: list[int]) -> list[int] | str:
+        """The prompt in the body of the request."""
+        return prompt
+
     def _tokens(self, number: int) -> list[int]:
         return self._dice.choices(range(FIRST_TOKEN, TOKENS), k=number)
 
@@ -155,7 +159,7 @@ class Clients:
         prefix, prompt = self._prompt(load)
         body = {
             "model": f"adapter-{self._dice.randrange(load.adapters)}" if load.adapters else MODEL,
-            "prompt": prompt,
+            "prompt": self._as_sent(prompt),
             "max_tokens": self._dice.randint(*load.output),
             "ignore_eos": True,
             "stream": True,

@@ -14,9 +14,8 @@ from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
-from inferdoc.judging.deviation import Deviation, find_rows
+from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
 from inferdoc.judging.order import medians_of_others, middles, rows_of
-from inferdoc.judging.shift import STANDARD_ERRORS
 from inferdoc.judging.stretches import NONE, held
 from inferdoc.judging.view import Unit
 from inferdoc.words import figure

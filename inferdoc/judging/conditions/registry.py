@@ -250,6 +250,8 @@ def _said(condition: Condition, rendering: Rendering) -> Said | None:
         return None
     if isinstance(condition, OfParts):
         held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
+        if isinstance(condition, AllOf) and isinstance(condition.parts[0], Level) and held[0] is None:
+            return None  # without what it is about it would say another thing, not a wider one
         if isinstance(condition, AllOf) and condition.only_denies:
             held = _denied(condition, rendering)
         apart = {label for said in held if said is not None for label in said.by}

@@ -12,9 +12,8 @@ from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
-from inferdoc.judging.deviation import Deviation, against_rows
+from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, shifts
 from inferdoc.judging.order import middles
-from inferdoc.judging.shift import STANDARD_ERRORS, Shift, shifts
 from inferdoc.judging.stretches import NONE
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.words import figure

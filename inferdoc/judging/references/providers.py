@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -66,16 +67,14 @@ FAR_WORSE = 2 * WORSE
 """Worse even if it is one quantity alone: prompts that are computed anew delay first tokens and little else."""
 LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
 """What a user can notice: seconds, requests."""
-LONGEST_MS = 30 * 60_000
-STRETCHES: tuple[tuple[BaselineKind, int], ...] = (
-    ("history", 1 * HOUR_MS),
-    ("history", 2 * HOUR_MS),
-    ("history", 4 * HOUR_MS),
-    ("history", 8 * HOUR_MS),
+BLOCK_MS, REACH_MS = 30 * 60_000, 8 * HOUR_MS
+"""What lies before the history is read coarsely, for so long, and looked at in blocks."""
+COARSE_MS = 60_000
+DAYS: tuple[tuple[BaselineKind, int], ...] = (
     ("same-hour-yesterday", 24 * HOUR_MS),
     ("last-week", 7 * 24 * HOUR_MS),
 )
-"""How long before the history a stretch ends; for a day and a week, before the window's own end."""
+"""How long before the window's own end the block of an earlier day ends."""
 SAME = 1.2
 """At most so much worse than at the same hour yesterday is the rhythm of the day."""
 
@@ -86,41 +85,57 @@ Levels = dict[Place, dict[str, float]]
 
 
 def earlier_stretch(session: Session) -> Lead | None:
-    """The nearest stretch at which users of a pod, or of a model, waited much less than in the window. Reads a few
-    signals of each stretch that the source holds."""
-    view = session.context.view
-    if not view.units:
+    """The nearest block at which users of a pod, or of a model, waited much less than in the window, and as long as
+    before it: a block on the way up is part of the climb, and one at the edge of the change may hold some of it. Reads
+    a few signals, coarsely, of what the source holds."""
+    view, grid = session.context.view, session.frame.grid
+    now = _levels(session.frame, view.frame.begin) if view.units else {}
+    if not now:
         return None
-    now = _levels(session.frame, view.frame.begin)
-    grids = [(kind, _stretch(session.frame.grid, kind, back)) for kind, back in STRETCHES]
-    held = [(kind, grid) for kind, grid in grids if "up" in session.source.names(grid.start_ms, grid.end_ms)]
-    if not now or not held:
-        return None
-    then = {grid: _levels(session.read(FELT, grid), 0) for _, grid in held}
-    yesterday = next((then[grid] for kind, grid in held if kind == "same-hour-yesterday"), None)
-    odd = (
-        set(now) if not yesterday else {place for place in now if _much_worse(now[place], _of(yesterday, place), SAME)}
-    )
-    for kind, grid in held:
-        if any(_much_worse(now[place], then[grid].get(place, {}), WORSE) for place in odd):
-            return kind, (grid.start_ms, grid.end_ms)
+    days = [(kind, [span]) for kind, back in DAYS for span in [_block(grid, grid.end_ms - back)]]
+    blocks = [_block(grid, grid.start_ms - back) for back in range(0, REACH_MS, BLOCK_MS)]
+    yesterday, week = (_levels_of(session, spans)[0] for _, spans in days)
+    odd = [place for place in now if not yesterday or _much_worse(now[place], _of(yesterday, place), SAME)]
+    levels = _levels_of(session, blocks)
+    for nearest, farther in pairwise(zip(blocks, levels, strict=True)):
+        (span, then), (before, earlier) = nearest, farther
+        better = [place for place in odd if _much_worse(now[place], then.get(place, {}), WORSE)]
+        steady = [place for place in better if not _worse(then[place], earlier.get(place, {}), SAME)]
+        if steady:
+            as_good = any(place in earlier and not _worse(earlier[place], then[place], SAME) for place in steady)
+            span = before if as_good else span
+            return "history", (span.start_ms, span.end_ms)
+    for (kind, (span,)), then in zip(days, (yesterday, week), strict=True):
+        if any(_much_worse(now[place], then.get(place, {}), WORSE) for place in odd):
+            return kind, (span.start_ms, span.end_ms)
     return None
 
 
-def _stretch(grid: Grid, kind: BaselineKind, back_ms: int) -> Grid:
-    count = max(2, min(LONGEST_MS, grid.end_ms - grid.start_ms) // grid.step_ms)
-    end_ms = grid.start_ms - back_ms if kind == "history" else grid.end_ms - back_ms
+def _block(grid: Grid, end_ms: int) -> Grid:
+    count = max(2, min(BLOCK_MS, grid.end_ms - grid.start_ms) // grid.step_ms)
     return replace(grid, start_ms=end_ms - (count - 1) * grid.step_ms, count=count)
 
 
-def _levels(frame: SignalFrame, begin: int) -> Levels:
-    """The median of what users wait for, by pod and by model, from a step on."""
+def _levels_of(session: Session, blocks: list[Grid]) -> list[Levels]:
+    """The levels of blocks, newest first, which are read at once and coarsely."""
+    begin, end = blocks[-1].start_ms, blocks[0].end_ms
+    if "up" not in session.source.names(begin, end):
+        return [{} for _ in blocks]
+    step = max(COARSE_MS, session.frame.grid.step_ms)
+    grid = replace(session.frame.grid, start_ms=begin, step_ms=step, count=(end - begin) // step + 1)
+    frame = session.read(FELT, grid)
+    steps = [np.searchsorted(grid.times_ms, (block.start_ms, block.end_ms + 1)).tolist() for block in blocks]
+    return [_levels(frame, first, stop) for first, stop in steps]
+
+
+def _levels(frame: SignalFrame, first: int, stop: int | None = None) -> Levels:
+    """The median of what users wait for, by pod and by model, between two steps."""
     parts: dict[tuple[Place, str], list[np.ndarray]] = {}
     for name in FELT:
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
-            family = entity.get("cluster"), entity.get("namespace"), entity.get("model_name")
+            family, inside = (entity.get("cluster"), entity.get("namespace"), entity.get("model_name")), row[first:stop]
             for pod in {"", entity.pod}:
-                parts.setdefault(((family, pod), name), []).append(row[begin:][np.isfinite(row[begin:])])
+                parts.setdefault(((family, pod), name), []).append(inside[np.isfinite(inside)])
     levels: Levels = {}
     for (where, name), rows in parts.items():
         row = np.concatenate(rows)

@@ -22,12 +22,12 @@ from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
 from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.deviation import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
 from inferdoc.judging.reading import history_ms, names_of
 from inferdoc.judging.scan.model import Family, Looked
 from inferdoc.judging.session import Inquiry
-from inferdoc.judging.shift import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import Scrapes
 from inferdoc.source.fleet_places import host_of

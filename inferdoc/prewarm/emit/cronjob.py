@@ -10,7 +10,12 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import Aim, aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     BASE,
+    GENERATED,
     PLACED,
+    PLAN_BASE,
+    PLAN_ID,
+    VALID_UNTIL,
+    ZONE,
     EmitOptions,
     FloorChange,
     changes,
@@ -24,13 +29,13 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.orders import hold_words, release_words
-from inferdoc.prewarm.emit.parts import in_domain, part_of
+from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
 
 RUN_SECONDS = 120
+EVERY_MINUTES = 10
 EXPIRY = "expiry"
 
 
@@ -102,7 +107,7 @@ def expiry(
 ) -> dict[str, Any]:
     """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
     it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
-    name = short_name("prewarm", pool.row.name, EXPIRY)
+    name = expiry_name(pool.row.name)
     account = short_name("inferdoc-prewarm", pool.row.name)
     if aim.subresource is None:
         put_back = release_words(pool.row.name, options, aim.word)
@@ -120,6 +125,29 @@ def expiry(
     made = cron_object(plan, pool, options, name, schedule, 86_400, job)
     made["spec"]["timeZone"] = "Etc/UTC"
     return made
+
+
+def expiry_by_stamp(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace | Aim
+) -> list[dict[str, Any]]:
+    """A CronJob, with its rights, that gives the object back once the plan stamped on it has expired, and then deletes
+    itself: neither KEDA's triggers nor a floor have an end. It goes by the stamp, so that whoever renews the plan on
+    the object renews it too."""
+    rule = {
+        "apiGroups": [place.group],
+        "resources": [place.resource],
+        "resourceNames": [options.name],
+        "verbs": ["get", "patch", *(["delete"] if place is SCALED_OBJECT else [])],
+    }
+    name, account = expiry_name(pool.row.name), short_name("inferdoc-prewarm", pool.row.name)
+    job = job_spec(account, options.image, [*release_words(pool.row.name, options, place.word), f"--job={name}"])
+    made = cron_object(plan, pool, options, name, f"*/{EVERY_MINUTES} * * * *", 300, job)
+    return [*rights(pool, options, [rule, removal([name])]), made]
+
+
+def expiry_name(pool: str) -> str:
+    """Of the CronJob that ends a pool's plan."""
+    return short_name("prewarm", pool, EXPIRY)
 
 
 def object_rule(aim: Aim, name: str) -> dict[str, Any]:
@@ -238,3 +266,40 @@ def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
             }
         },
     }
+
+
+SAID = {
+    "--plan-id": PLAN_ID,
+    "--generated": GENERATED,
+    "--until": VALID_UNTIL,
+    "--base": PLAN_BASE,
+    "--zone": ZONE,
+}
+"""What of a plan's stamp a command says beside the pool."""
+
+
+def hold_words(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, floor: int, base: int) -> list[str]:
+    """Puts a floor on the object unless the user set another. base: the user's own."""
+    aim.refuse(floor)
+    stamp = {**stamps(plan, pool.row), PLAN_BASE: str(base)}
+    levels = sorted({base, pool.row.base, *(window.replicas for window in pool.windows)})
+    return [
+        *_start("hold", aim.word, pool.row.name, options),
+        f"--floor={floor}",
+        f"--levels={','.join(map(str, levels))}",
+        f"--max={pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)}",
+        *(f"{option}={stamp[key]}" for option, key in SAID.items()),
+        *(["--scale-to-zero"] if floor == 0 else []),
+        "--yes",
+    ]
+
+
+def release_words(pool: str, options: EmitOptions, target: str) -> list[str]:
+    """Gives the object back once its plan is past its validity; before, and where nothing of ours is left, it changes
+    nothing. target: the short word of its kind, or `keda-cron`."""
+    return [*_start("release", target, pool, options), "--expired", "--yes"]
+
+
+def _start(verb: str, target: str, pool: str, options: EmitOptions) -> list[str]:
+    place = [f"--name={options.name or pool}", f"--namespace={options.namespace}"]
+    return ["inferdoc", "prewarm", verb, f"--target={target}", f"--pool={pool}", *place]

@@ -23,7 +23,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     """A CronJob that each night plans anew from Prometheus into a shared volume, with every option this plan was made
     with, and one that applies the plan's floor every five minutes (level-based, so that a missed or repeated run
     changes nothing). A plan that is valid for less than two days is renewed twice a day. The image must hold inferdoc
-    and kubectl, as that of this release does."""
+    and kubectl, as that of this release does. The run of `apply` is the job that ends a stale plan."""
     fresh(plan, options.now)
     rows = [row for row in plan.pools if options.pool in (None, row.name)]
     if len(rows) != 1:
@@ -33,7 +33,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
     pool, row = pool_plan(rows[0]), rows[0]
     doing = [
         "inferdoc", "prewarm", "apply", f"--plan={FOLDER}/plan.json", f"--pool={row.name}", "--target=hpa",
-        f"--name={options.name or row.name}", f"--namespace={options.namespace}", "--yes",
+        f"--name={options.name or row.name}", f"--namespace={options.namespace}", "--no-expiry", "--yes",
     ]  # fmt: skip
     account = short_name("inferdoc-prewarm", row.name)
     night = cron(MINUTE_OF_DAY, EVERY_DAY)

@@ -17,20 +17,17 @@ from inferdoc.prewarm.emit.base import (
     cron,
     fresh,
     labels,
-    short_name,
     stamp_line,
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.cronjob import EXPIRY, cron_object, image_line, job_spec, removal, rights
-from inferdoc.prewarm.emit.orders import release_words
+from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
-EVERY_MINUTES = 10
 DEFAULT_MAX = 100
 SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
 PAUSED = ("autoscaling.keda.sh/paused", "autoscaling.keda.sh/paused-replicas", "autoscaling.keda.sh/paused-scale-out")
@@ -58,28 +55,7 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
         "The CronJob takes them out and puts your own minReplicaCount back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
-    return to_yaml([made, *expiry(plan, pool, placed, SCALED_OBJECT)], [stamp_line(plan), *comments])
-
-
-def expiry(plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace) -> list[dict[str, Any]]:
-    """A CronJob, with its rights, that gives the object back once the plan stamped on it has expired, and then deletes
-    itself: KEDA's triggers have no year and no end. It goes by the stamp, so that whoever renews the triggers renews it
-    too."""
-    rule = {
-        "apiGroups": [place.group],
-        "resources": [place.resource],
-        "resourceNames": [options.name],
-        "verbs": ["get", "patch", *(["delete"] if place is SCALED_OBJECT else [])],
-    }
-    name, account = expiry_name(pool.row.name), short_name("inferdoc-prewarm", pool.row.name)
-    job = job_spec(account, options.image, [*release_words(pool.row.name, options, place.word), f"--job={name}"])
-    made = cron_object(plan, pool, options, name, f"*/{EVERY_MINUTES} * * * *", 300, job)
-    return [*rights(pool, options, [rule, removal([name])]), made]
-
-
-def expiry_name(pool: str) -> str:
-    """Of the CronJob that ends a pool's plan."""
-    return short_name("prewarm", pool, EXPIRY)
+    return to_yaml([made, *expiry_by_stamp(plan, pool, placed, SCALED_OBJECT)], [stamp_line(plan), *comments])
 
 
 def trigger(window: WeekWindow, pool: PoolPlan) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import aim_of, look, put, wrong_kind
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, fresh, stamp_line, stamps, to_yaml
-from inferdoc.prewarm.emit.cronjob import cronjob_for, image_line
-from inferdoc.prewarm.emit.keda import SERVER_FIELDS, expiry, settled_object, trigger
+from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, image_line
+from inferdoc.prewarm.emit.keda import SERVER_FIELDS, settled_object, trigger
 from inferdoc.prewarm.emit.parts import SERVICE, in_domain, place_on
 from inferdoc.prewarm.plan import PlanRow
 
@@ -47,7 +47,9 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
         "The CronJob takes them out and puts your own minReplicas back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
-    return to_yaml([made, *expiry(plan, pool, placed, place)], [stamp_line(plan), *said, *told.notes, *base.notes])
+    return to_yaml(
+        [made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *said, *told.notes, *base.notes]
+    )
 
 
 def refuse_llm_service(existing: dict[str, Any], where: tuple[str, ...], top: int) -> dict[str, Any]:
