@@ -53,5 +53,5 @@ QUANTITIES: Mapping[str, Quantity] = {
     "cold_start": Quantity(
         "Time from the start of a process to its first page", "s", (), cold_start, optional=(STARTED,)
     ),
-    "same_ages": Quantity("Evenness of the ages at which processes end", "ratio", (STARTED,), same_ages),
+    "ages_alike": Quantity("Evenness of the ages at which processes end", "ratio", (STARTED,), same_ages),
 }
