@@ -19,8 +19,7 @@ from workers import results
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.report.demo import FIRST, faults, find, play
-from inferdoc.report.demo_words import fleet
+from inferdoc.report.demo import FIRST, faults, find, fleet, play
 
 ABOUT = """\
 # Every fault, struck and diagnosed

@@ -34,7 +34,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.impact import UNEXPLAINED
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
-from inferdoc.pages.look import Pace, look
+from inferdoc.pages.live_scrape import Pace, scrape_live
 from inferdoc.simulate.generator import draw
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.recording import record
@@ -99,7 +99,7 @@ def answers(scraped: list[tuple[int, Page]]) -> list[Diagnosis]:
 
         pace = Pace(EVERY, LOOK_SECONDS, clock=lambda: 0.0, sleep=lambda wait: None)
         with Store.open(path, "w") as store:
-            look([make_target("http://vllm:8000")], store, scrape, judge, pace, lambda line: None)
+            scrape_live([make_target("http://vllm:8000")], store, scrape, judge, pace, lambda line: None)
     return told
 
 

@@ -27,7 +27,7 @@ from measured import measured_line
 
 from inferdoc.judging.model import seconds
 from tests.live.recorded_clusters import SCENARIOS, Cluster, Served, recorded, served, with_past
-from tests.serve.repeats import told_after
+from tests.serve.repeats import delivered_after
 
 LEAD = 60.0
 """How old the faults are before the first fleet is recorded."""
@@ -39,12 +39,12 @@ BEGIN, END = "<!-- benchmarks/serve.py begin -->", "<!-- benchmarks/serve.py end
 
 @dataclass
 class Row:
-    """told: seconds from the alert to the message; what the message named; later: what the look after three minutes
+    """result: seconds from the alert to the message; what the message named; later: what the look after three minutes
     named; repeat: what the look after four hours named. None where nothing came."""
 
     scenario: str
     alert: str | None = None
-    told: float | None = None
+    result: float | None = None
     cause: str | None = None
     later: str | None = None
     pods: tuple[str, ...] = ()
@@ -65,17 +65,17 @@ def main() -> None:
     parser.add_argument("--write", type=Path)
     parser.add_argument("--no-repeat", action="store_true")
     parser.add_argument("--later", type=float, default=LATER, help="seconds until the second look is read")
-    asked = parser.parse_args()
-    groups = [asked.scenarios] if asked.together else [[name] for name in asked.scenarios]
-    rows = [row for names in groups for row in measured(names, asked.later)]
-    if not asked.no_repeat:
+    request = parser.parse_args()
+    groups = [request.scenarios] if request.together else [[name] for name in request.scenarios]
+    rows = [row for names in groups for row in measured(names, request.later)]
+    if not request.no_repeat:
         rows = [repeated(row) for row in rows]
     text = f"{table(rows)}\n\n{measured_line()}"
     print(text)
-    if asked.write:
-        page = asked.write.read_text("utf-8")
+    if request.write:
+        page = request.write.read_text("utf-8")
         before, after = page.partition(BEGIN)[0], page.partition(END)[2]
-        asked.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
+        request.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{after}", "utf-8")
 
 
 def measured(scenarios: Sequence[str], later: float) -> list[Row]:
@@ -85,9 +85,9 @@ def measured(scenarios: Sequence[str], later: float) -> list[Row]:
         clusters = [recorded(scenario, onset, folder) for scenario in scenarios]
         with_past(clusters, folder)
         with served(folder) as running:
-            begun = {cluster.name: _named(running, cluster) for cluster in clusters}
+            taken = {cluster.name: _named(running, cluster) for cluster in clusters}
             time.sleep(later)
-            rows = [_row(running, cluster, begun[cluster.name]) for cluster in clusters]
+            rows = [_row(running, cluster, taken[cluster.name]) for cluster in clusters]
     for row in rows:
         print(row, file=sys.stderr, flush=True)
     return rows
@@ -118,7 +118,7 @@ def _row(running: Served, cluster: Cluster, name: str | None) -> Row:
         for at, message in zip(running.slack.times, running.slack.bodies, strict=False)
         if name in (text := json.dumps(message, ensure_ascii=False)) and "*cause*" in text
     )
-    heard = min(datetime.fromisoformat(look["asked"]).timestamp() for look in incident["looks"])
+    heard = min(datetime.fromisoformat(run["asked"]).timestamp() for run in incident["looks"])
     alerts = sorted((datetime.fromisoformat(a["starts"]).timestamp(), a["name"]) for a in incident["alerts"])
     return Row(
         cluster.name,
@@ -135,7 +135,7 @@ def _row(running: Served, cluster: Cluster, name: str | None) -> Row:
 
 def repeated(row: Row) -> Row:
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
-        return replace(row, repeat=told_after(row.scenario, Path(folder)).cause)
+        return replace(row, repeat=delivered_after(row.scenario, Path(folder)).cause)
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -13,7 +13,7 @@ from inferdoc.version import __version__
 __all__ = ["__version__", "diagnose", "open_source"]
 
 if TYPE_CHECKING:
-    from inferdoc.audit.beside import diagnose
+    from inferdoc.audit.persistent import diagnose
     from inferdoc.source.open import open_source
 
 
@@ -21,7 +21,7 @@ def __getattr__(name: str) -> Any:
     from importlib import import_module
 
     if name == "diagnose":
-        return import_module("inferdoc.audit.beside").diagnose
+        return import_module("inferdoc.audit.persistent").diagnose
     if name == "open_source":
         return import_module("inferdoc.source.open").open_source
     raise AttributeError(f"module 'inferdoc' has no attribute {name!r}")

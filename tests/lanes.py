@@ -43,7 +43,7 @@ COMPUTING = (
     "tests/live/test_label_layouts.py",
     "tests/contract/test_printed_commands.py",
     "tests/contract/test_steps_to_paste.py",
-    "tests/judging/test_first_look.py",
+    "tests/judging/test_first_scrape.py",
     "tests/forecast/test_engine.py",
     "tests/whatif/",
     "tests/judging/test_triage.py",

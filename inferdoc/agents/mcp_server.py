@@ -10,8 +10,15 @@ from collections.abc import Callable
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from inferdoc.agents.short import AuditTold, DiagnosisTold, ForecastTold, PageTold, RecipesTold, SignalsTold
-from inferdoc.agents.tools import PartAsked, Tools
+from inferdoc.agents.summaries import (
+    AuditSummary,
+    DiagnosisSummary,
+    ForecastSummary,
+    RecipeList,
+    RunbookPage,
+    SignalList,
+)
+from inferdoc.agents.tools import FleetPart, Tools
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
@@ -68,17 +75,17 @@ def _tool(title: str, function: Callable[..., Any]) -> Tool:
 
 
 def _in_one_line(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, whose expected errors the client is told; of others the SDK says no more than that they were."""
+    """The function with expected errors passed to the client; the SDK hides the text of others."""
     from mcp.server.mcpserver.exceptions import ToolError
 
     @wraps(function)
-    def told(*args: Any, **named: Any) -> Any:
+    def wrapped(*args: Any, **named: Any) -> Any:
         try:
             return function(*args, **named)
         except InferdocError as error:
             raise ToolError(one_line(str(error))) from error
 
-    return told
+    return wrapped
 
 
 def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
@@ -93,12 +100,12 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         cluster: str | None = None,
         tier: str | None = None,
         role: str | None = None,
-    ) -> DiagnosisTold:
+    ) -> DiagnosisSummary:
         """What is wrong in the fleet, since when, on which pods, how sure, and what to do next. since: how far back
         from until (90s, 15m, 1h, 2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample). pod, model,
         namespace, cluster, tier (hardware), role (prefill, decode, both): report on this part of the fleet only;
         everything is read and compared all the same."""
-        return tools.diagnose(since, until, PartAsked(model, namespace, cluster, tier, role, pod))
+        return tools.diagnose(since, until, FleetPart(model, namespace, cluster, tier, role, pod))
 
     def around(
         moment: str,
@@ -106,28 +113,28 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         model: str | None = None,
         namespace: str | None = None,
         cluster: str | None = None,
-    ) -> DiagnosisTold:
+    ) -> DiagnosisSummary:
         """What was wrong around a moment, such as the start of an alert: half an hour before and after it. moment: RFC
         3339 or Unix seconds. pod, model, namespace, cluster: report on this part of the fleet only."""
-        return tools.around(moment, PartAsked(model, namespace, cluster, pod=pod))
+        return tools.around(moment, FleetPart(model, namespace, cluster, pod=pod))
 
     def signals(
         until: str = "latest", pod: str | None = None, namespace: str | None = None, names: list[str] | None = None
-    ) -> SignalsTold:
+    ) -> SignalList:
         """The newest values of the monitoring table against their target bands, the worst first. names: only these
         signals, such as ttft_p99 or kv_usage."""
         return tools.signals(until, pod, namespace, names or ())
 
-    def recipes(word: str | None = None) -> RecipesTold:
-        """The causes that inferdoc can tell, or those whose id or title holds a word."""
+    def recipes(word: str | None = None) -> RecipeList:
+        """The causes that inferdoc identifies, or those with a word in id or title."""
         return tools.recipes(word)
 
-    def runbook(cause: str | None = None) -> PageTold:
+    def runbook(cause: str | None = None) -> RunbookPage:
         """The runbook page of a cause: what it is, first five minutes, mitigation, how to verify. Without a cause, the
         list of pages."""
         return tools.runbook(cause)
 
-    def forecast(hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastTold:
+    def forecast(hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastSummary:
         """The load of each pool in the next hours: peak, high quantile, when. zone: IANA zone of the users."""
         return tools.forecast(hours, pool, zone)
 
@@ -138,16 +145,16 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         model: str | None = None,
         namespace: str | None = None,
         cluster: str | None = None,
-    ) -> AuditTold:
+    ) -> AuditSummary:
         """What is wrong without having changed: settings, idle pools, drafts that do not pay; highest cost first. pod,
         model, namespace, cluster: report on this part of the fleet only."""
-        return tools.audit(since, until, PartAsked(model, namespace, cluster, pod=pod))
+        return tools.audit(since, until, FleetPart(model, namespace, cluster, pod=pod))
 
     return {
         "Diagnose the fleet": diagnose,
         "Diagnose around a moment": around,
         "Signals against their target bands": signals,
-        "Causes that can be told": recipes,
+        "Known causes": recipes,
         "Runbook page": runbook,
         "Load ahead": forecast,
         "Standing states": audit,

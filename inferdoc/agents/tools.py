@@ -11,26 +11,26 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
-from inferdoc.agents.short import (
-    AuditTold,
-    DiagnosisTold,
-    EvidenceTold,
-    FindingTold,
-    ForecastTold,
-    LoadTold,
-    PageTold,
-    RecipesTold,
-    RivalTold,
-    SignalsTold,
-    SignalTold,
-    StateTold,
-    StepTold,
+from inferdoc.agents.summaries import (
+    AlternativeSummary,
+    AuditSummary,
+    DiagnosisSummary,
+    EvidenceSummary,
+    FindingSummary,
+    ForecastSummary,
+    LoadSummary,
+    PersistentIssueSummary,
+    RecipeList,
+    RunbookPage,
+    SignalList,
+    SignalSummary,
+    StepSummary,
     fitted,
     sentence,
     some,
 )
-from inferdoc.audit.beside import diagnosis
 from inferdoc.audit.model import StandingState, Wasted
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.audit.request import audited
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
@@ -40,7 +40,7 @@ from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
 from inferdoc.report.health import STATES, table
 from inferdoc.report.runbook import page, pages
-from inferdoc.report.shown import Shown
+from inferdoc.report.signal_filter import Shown
 from inferdoc.report.signals import limits
 from inferdoc.source.identified import Identified
 from inferdoc.times import seconds_of
@@ -52,7 +52,7 @@ ROLES = ("prefill", "decode", "both")
 
 
 @dataclass(frozen=True)
-class PartAsked:
+class FleetPart:
     """What a report is about; everything is read and compared all the same. None for all."""
 
     model: str | None = None
@@ -78,22 +78,22 @@ class Tools:
     opened: Callable[[], Identified]
     overlays: Sequence[str] = ()
 
-    def diagnose(self, since: str = "1h", until: str = "now", focus: PartAsked | None = None) -> DiagnosisTold:
+    def diagnose(self, since: str = "1h", until: str = "now", focus: FleetPart | None = None) -> DiagnosisSummary:
         """What is wrong in a window, since when, on which pods, and what to do next."""
         return self._diagnosed({"since": since, "until": until}, focus)
 
-    def around(self, moment: str, focus: PartAsked | None = None) -> DiagnosisTold:
+    def around(self, moment: str, focus: FleetPart | None = None) -> DiagnosisSummary:
         """The same for half an hour before and after a moment."""
         return self._diagnosed({"around": moment}, focus)
 
-    def _diagnosed(self, window: dict[str, Any], focus: PartAsked | None) -> DiagnosisTold:
-        asked = window | (focus or PartAsked()).as_options()
+    def _diagnosed(self, window: dict[str, Any], focus: FleetPart | None) -> DiagnosisSummary:
+        params = window | (focus or FleetPart()).as_options()
         with closing(self.opened()) as source:
-            return told(diagnosis(source, self.config, self.catalogue, asked))
+            return summarise(diagnosis(source, self.config, self.catalogue, params))
 
     def signals(
         self, until: str = "latest", pod: str | None = None, namespace: str | None = None, names: Sequence[str] = ()
-    ) -> SignalsTold:
+    ) -> SignalList:
         """The monitoring table: newest values against their target bands, the worst first."""
         shown = Shown(pod, namespace, tuple(names))
         with closing(self.opened()) as source:
@@ -101,25 +101,25 @@ class Tools:
         rows = [
             (
                 STATES.index(state),
-                SignalTold(row.signal, row.pod, figure(row.value, row.unit), state, limits(row.band, row.unit)),
+                SignalSummary(row.signal, row.pod, figure(row.value, row.unit), state, limits(row.band, row.unit)),
             )
             for line in lines
             for row, state in zip(line.values, line.states, strict=True)
         ]
         worst = [row for _, row in sorted(rows, key=lambda entry: -entry[0])]
         left = [f"{len(worst) - MOST_SIGNALS} of {len(worst)} rows"] if len(worst) > MOST_SIGNALS else []
-        return fitted(SignalsTold(worst[:MOST_SIGNALS], left), "signals")
+        return fitted(SignalList(worst[:MOST_SIGNALS], left), "signals")
 
-    def recipes(self, word: str | None = None) -> RecipesTold:
-        """The causes that can be told, or those whose id or title holds a word."""
+    def recipes(self, word: str | None = None) -> RecipeList:
+        """Known causes, or those with a word in id or title."""
         every = [f"{one.id}: {one.title}" for one in self.catalogue.recipes.values()]
-        wanted = [line for line in every if word is None or word.lower() in line.lower()]
-        if not wanted:
+        matching = [line for line in every if word is None or word.lower() in line.lower()]
+        if not matching:
             near = nearest(word or "", self.catalogue.recipes)
             raise InferdocError(f"no cause holds the word {word!r}{near}; ask without a word for all of them")
-        return fitted(RecipesTold(wanted, []), "recipes")
+        return fitted(RecipeList(matching, []), "recipes")
 
-    def runbook(self, cause: str | None = None) -> PageTold:
+    def runbook(self, cause: str | None = None) -> RunbookPage:
         """The page of a cause; without one, the list of pages."""
         if cause is None:
             text = "\n".join(f"- {name}: {title}" for name, title in pages(self.overlays))
@@ -129,7 +129,7 @@ class Tools:
         joint = "\n\n" if cause else "\n"
         return _cut(cause or "all", paragraphs, joint)
 
-    def forecast(self, hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastTold:
+    def forecast(self, hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastSummary:
         """The load ahead of each pool: its peak, and when."""
         from inferdoc.forecast.command import Origin
         from inferdoc.forecast.engine import Request, forecast
@@ -146,7 +146,7 @@ class Tools:
             high = ahead.quantiles[max(ahead.quantiles)]
             at = int(high.argmax())
             found.append(
-                LoadTold(
+                LoadSummary(
                     ahead.name,
                     ahead.unit,
                     round(float(series.values[-1]), 3),
@@ -157,23 +157,23 @@ class Tools:
                     sentence(ahead.reason) if ahead.abstained else None,
                 )
             )
-        return fitted(ForecastTold(hours, found, []), "pools")
+        return fitted(ForecastSummary(hours, found, []), "pools")
 
-    def audit(self, since: str = "24h", until: str = "now", focus: PartAsked | None = None) -> AuditTold:
-        """Standing states: what is wrong without having changed, dearest first."""
-        asked = {"since": since, "until": until} | (focus or PartAsked()).as_options()
+    def audit(self, since: str = "24h", until: str = "now", focus: FleetPart | None = None) -> AuditSummary:
+        """Persistent inefficiencies, highest cost first."""
+        params = {"since": since, "until": until} | (focus or FleetPart()).as_options()
         with closing(self.opened()) as source:
-            answer = audited(source, self.config, self.catalogue, asked)
+            answer = audited(source, self.config, self.catalogue, params)
         states = [_state(each) for each in answer.states]
-        short = AuditTold(answer.verdict, sentence(answer.summary), states, len(answer.cannot_tell), [])
+        short = AuditSummary(answer.verdict, sentence(answer.summary), states, len(answer.cannot_tell), [])
         return fitted(short, "states")
 
 
-def told(answer: Diagnosis) -> DiagnosisTold:
+def summarise(answer: Diagnosis) -> DiagnosisSummary:
     """A diagnosis in short."""
     baseline = answer.window.baseline
     compared = baseline.kind if baseline.from_ is None else f"{baseline.kind}, {baseline.from_} to {baseline.until}"
-    short = DiagnosisTold(
+    short = DiagnosisSummary(
         answer.verdict,
         sentence(answer.summary),
         answer.window.from_,
@@ -194,12 +194,12 @@ def _warnings(answer: Diagnosis) -> list[str]:
     return [*gaps, *(line for line in answer.source.warnings if line not in answer.source.incomplete)]
 
 
-def _finding(one: Finding) -> FindingTold:
+def _finding(one: Finding) -> FindingSummary:
     order = {"harm": 0, "symptom": 1, "support": 2}
     evidence = sorted(one.evidence, key=lambda piece: order[piece.role])
     symptoms = [piece for piece in evidence if piece.role == "symptom"]
     shown = [*some(evidence, 2), *(piece for piece in symptoms if piece not in evidence[:2])]
-    return FindingTold(
+    return FindingSummary(
         one.id,
         sentence(one.title),
         one.severity,
@@ -209,21 +209,21 @@ def _finding(one: Finding) -> FindingTold:
         one.ongoing,
         some(one.scope.pods, MOST_PODS),
         one.scope.of_pods,
-        [EvidenceTold(e.role, sentence(e.statement), e.entity, e.since) for e in some(shown, MOST_EVIDENCE)],
+        [EvidenceSummary(e.role, sentence(e.statement), e.entity, e.since) for e in some(shown, MOST_EVIDENCE)],
         one.effects,
         sentence(f"{one.change.kind} {one.change.entity}: {one.change.detail}") if one.change else None,
-        [StepTold(sentence(s.do), s.command, sentence(s.undo)) for s in some(one.next_steps, MOST_STEPS)],
+        [StepSummary(sentence(s.do), s.command, sentence(s.undo)) for s in some(one.next_steps, MOST_STEPS)],
         [
-            RivalTold(r.id, r.probability, r.decided_by.observation if r.decided_by else None)
+            AlternativeSummary(r.id, r.probability, r.decided_by.observation if r.decided_by else None)
             for r in some(one.differential, MOST_RIVALS)
         ],
         one.runbook,
     )
 
 
-def _state(one: StandingState) -> StateTold:
+def _state(one: StandingState) -> PersistentIssueSummary:
     place = one.place
-    return StateTold(
+    return PersistentIssueSummary(
         one.id,
         sentence(one.title),
         one.severity,
@@ -236,18 +236,18 @@ def _state(one: StandingState) -> StateTold:
 
 
 def _wasted(one: Wasted) -> str:
-    gpus = f"{one.gpus:.2f} GPU-hours an hour ({one.share:.0%} of those looked at)"
+    gpus = f"{one.gpus:.2f} GPU-hours an hour ({one.share:.0%} of the audited GPUs)"
     money = "" if one.money is None else f", {one.money:.2f} {one.currency} an hour"
     return f"{one.bound + ' ' if one.bound else ''}{gpus}{money}"
 
 
-def _cut(name: str, parts: Sequence[str], joint: str) -> PageTold:
+def _cut(name: str, parts: Sequence[str], joint: str) -> RunbookPage:
     """As many of the parts of a page as fit."""
     for kept in range(len(parts), 0, -1):
         left = [] if kept == len(parts) else [f"{len(parts) - kept} of {len(parts)} paragraphs at the end"]
-        cut = PageTold(name, joint.join(parts[:kept]), left)
+        cut = RunbookPage(name, joint.join(parts[:kept]), left)
         try:
             return fitted(cut)
         except ValueError:
             continue
-    return PageTold(name, parts[0][:1000], ["all but the beginning"])
+    return RunbookPage(name, parts[0][:1000], ["all but the beginning"])

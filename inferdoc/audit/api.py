@@ -1,24 +1,27 @@
-"""`audit()`: from a source and a window to the standing states of a fleet."""
+"""Run an audit of a source and a window."""
 
 from __future__ import annotations
 
+import re
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from inferdoc import __version__
-from inferdoc.audit.check import refuse_unknown
 from inferdoc.audit.declared import add_declared
 from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, summarise
-from inferdoc.audit.judge import about, judge
+from inferdoc.audit.evaluate import about, judge
 from inferdoc.audit.manifest import Declared
-from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow
-from inferdoc.audit.rank import rank
+from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow, rank
 from inferdoc.audit.registry import REGISTRY
-from inferdoc.audit.watched import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
+from inferdoc.audit.waste import WASTES
+from inferdoc.audit.window_data import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.config import Config
+from inferdoc.errors import CatalogueError
 from inferdoc.fleet.lineage import Lineage
-from inferdoc.fleet.members import ENGINE_SIGNS, Wanted, assignments_of, resolve
+from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, assignments_of, resolve
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.completeness import silent_pods, without_metrics
 from inferdoc.judging.focus import focus_on
@@ -28,6 +31,39 @@ from inferdoc.judging.view import make_view
 from inferdoc.source.base import InfoSeries, Scrapes, Source, incomplete
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment
+
+NUMBER = re.compile(r"\{(\w+)\}")
+
+
+def problems(catalogue: Catalogue) -> Iterator[str]:
+    """One line per error in the persistent issues of a catalogue."""
+    standing = catalogue.standing
+    limits = catalogue.tiers.thresholds
+    causes = {*catalogue.recipes, *catalogue.disabled}  # a disabled cause has its runbook too
+    yield from standing.problems(catalogue.signals, limits, causes, catalogue.flags.flags)
+    yield from unknown_names(catalogue)
+
+
+def unknown_names(catalogue: Catalogue) -> Iterator[str]:
+    """Signals, limits, quantities, formulas and numbers that do not exist: what would break an audit."""
+    standing = catalogue.standing
+    for name, one in standing.observations.items():
+        if one.quantity is not None and one.quantity not in REGISTRY:
+            yield f'observations.{name}: no such quantity "{one.quantity}"{nearest(one.quantity, REGISTRY)}'
+    for state in standing.states.values():
+        if state.waste is not None and state.waste not in WASTES:
+            yield f'{state.id}: waste: no such formula "{state.waste}"{nearest(state.waste, WASTES)}'
+        texts = " ".join(f"{step.do} {step.why} {step.cost} {step.undo}" for step in state.next_steps)
+        for number in NUMBER.findall(texts):
+            if number not in REGISTRY:
+                yield f'{state.id}: next_steps: no such number "{number}"{nearest(number, REGISTRY)}'
+
+
+def refuse_unknown(catalogue: Catalogue) -> None:
+    """Raise CatalogueError for the first problem."""
+    for problem in problems(catalogue):
+        raise CatalogueError(f"diagnostics/standing: {problem}")
+
 
 ALWAYS_READ = (
     *WORK,
@@ -49,11 +85,11 @@ ALWAYS_READ = (
 
 @dataclass
 class AuditOptions:
-    """What the user chose. match: label matchers for every selector; wanted: what the report is about; declared: what
+    """What the user chose. match: label matchers for every selector; wanted: the pods to report on; declared: what
     manifests say of the workloads."""
 
     match: tuple[Matcher, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: FleetFilter = field(default_factory=FleetFilter)
     config: Config = field(default_factory=Config)
     catalogue: Catalogue | None = None
     declared: tuple[Declared, ...] = ()
@@ -66,14 +102,14 @@ def audit(
     from_: Moment | None = None,
     options: AuditOptions | None = None,
 ) -> Audit:
-    """The standing states of a fleet in a window of a source.
+    """The persistent issues of a fleet in a window of a source.
 
     since: how long before `until` (a duration such as "24h"), from_: or when; until: a time, "now" or "latest". Raises
     SourceError where the source cannot be read, CatalogueError where a state names what does not exist.
     """
     options = options or AuditOptions()
     catalogue = options.catalogue or load_catalogue()
-    began = time.perf_counter()
+    started = time.perf_counter()
     watched, scrapes = watch(source, (since, from_, until), options)
     view, frame, fleet = watched.view, watched.view.frame, watched.view.fleet
     read_done = time.perf_counter()
@@ -102,7 +138,7 @@ def audit(
         not_applicable=nowhere(watched, verdicts),
         pools=[pool_of(watched, pool) for pool in watched.pools if focus.has_pool(pool)],
         timing=AuditTiming(
-            round(read_done - began, 4),
+            round(read_done - started, 4),
             round(time.perf_counter() - read_done, 4),
             source.cost.queries,
             source.cost.samples,
@@ -119,8 +155,8 @@ def watch(
     refuse_unknown(catalogue)
     since, from_, until = window
     plateaus = [(p.pod, p.tokens_per_second) for p in options.config.pods if p.tokens_per_second]
-    wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, since, from_, until, options.match, plateaus)
+    names = needed_signals(catalogue)
+    frame, scrapes = read_window(source, names, catalogue, since, from_, until, options.match, plateaus)
     infos = _settings(source, catalogue, frame.grid, options.match) if frame.signals else []
     fleet = resolve(frame, catalogue.tiers, assignments_of(options.config.pods))
     add_cohorts(frame, catalogue.signals, fleet)

@@ -1,4 +1,4 @@
-"""What is declared of a workload, held against what its pods need."""
+"""Compare the declared resources of a workload with what its pods need."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from inferdoc.audit.manifest import Declared
 from inferdoc.audit.quantities import Amount, Quantity
 from inferdoc.audit.starts import STARTED, cold_start
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.view import Unit
 
@@ -24,13 +24,13 @@ START_MARGIN = 1.5
 def add_declared(watched: Watched, declared: Iterable[Declared], flags: Iterable[str]) -> list[str]:
     """Put what manifests say into the settings of their pods, an absent one of `flags` as "unset". A warning for each
     workload that has no pod in the window."""
-    wanted, warnings = list(flags), []
+    required, warnings = list(flags), []
     settings = {unit: dict(known) for unit, known in watched.settings.items()}
     for one in declared:
         units = [unit for unit in watched.view.units if _is_of(unit, one)]
         if not units:
             warnings.append(f"--manifest {one.file}: no pod of {one.workload} in the window")
-        given = {name: UNSET for name in wanted if name.startswith("--")} if "image" in one.settings else {}
+        given = {name: UNSET for name in required if name.startswith("--")} if "image" in one.settings else {}
         for unit in units:
             known = settings.setdefault(unit, {})
             known |= {name: (value, 1.0) for name, value in {**given, **one.settings}.items()}
@@ -39,7 +39,7 @@ def add_declared(watched: Watched, declared: Iterable[Declared], flags: Iterable
 
 
 def chunk_remainder(watched: Watched, unit: Unit) -> Amount:
-    """Tokens by which --max-num-batched-tokens exceeds a multiple of 128; None where no manifest tells."""
+    """Tokens by which --max-num-batched-tokens exceeds a multiple of 128; None without a manifest."""
     budget = _number(watched, unit, "--max-num-batched-tokens")
     return None if budget is None else budget % CHUNK_TOKENS
 

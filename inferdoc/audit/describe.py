@@ -1,4 +1,4 @@
-"""Verdicts as parts of the document: states with numbers in their steps, what cannot be told, pools, words."""
+"""Convert audit verdicts to the document: issues, costs, pools and undetermined states."""
 
 from __future__ import annotations
 
@@ -7,20 +7,60 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from inferdoc.audit.cost import total_gpus, wasted
-from inferdoc.audit.judge import Doubt, Standstill, Verdicts
-from inferdoc.audit.model import Advice, AuditVerdict, CannotTell, Observed, Place, PoolLooked, Reason, StandingState
+from inferdoc.audit.evaluate import Doubt, Standstill, Verdicts
+from inferdoc.audit.model import (
+    Advice,
+    AuditedPool,
+    AuditVerdict,
+    Observed,
+    Place,
+    Reason,
+    StandingState,
+    UndeterminedState,
+    Wasted,
+)
 from inferdoc.audit.observe import percent
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.registry import REGISTRY
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.waste import WASTES, weight
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing, State, StateStep
 from inferdoc.config import Config
-from inferdoc.config_sections import AcceptedSection
+from inferdoc.config_sections import AcceptedSection, PricesSection
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.advice import filled_in
 from inferdoc.judging.model import stamp
+from inferdoc.judging.view import Unit
 from inferdoc.words import figure, how_many, lasting, some
+
+LEAST_GPUS = 0.005
+"""Less is no figure: half a GPU in a hundred."""
+
+
+def wasted(watched: Watched, prices: PricesSection, entry: Standstill) -> Wasted | None:
+    """The cost of a state on a pool, or None where nothing gives a figure."""
+    if entry.state.waste is None:
+        return None
+    formula = WASTES[entry.state.waste]
+    gpus = formula.measure(watched, entry.units)
+    if gpus is None or gpus < LEAST_GPUS:
+        return None
+    price = prices.tiers.get(entry.pool.tier)
+    return Wasted(
+        gpus=round(gpus, 3),
+        share=round(gpus / total_gpus(watched, watched.view.units), 4),
+        money=None if price is None else round(gpus * price.on_demand * prices.overhead, 2),
+        currency=None if price is None else prices.currency,
+        formula=formula.formula,
+        bound=entry.state.bound,
+        assumed=any(watched.gpus(unit) is None for unit in entry.units),
+    )
+
+
+def total_gpus(watched: Watched, units: Sequence[Unit]) -> float:
+    """GPUs of some units; a pod whose number is not known counts as one."""
+    return max(1.0, sum(weight(watched, unit) for unit in units))
+
 
 MOST_NAMED = 3
 COUNTED = ("tokens", "requests", "replicas")
@@ -35,7 +75,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
     for reading in entry.readings:
         one = standing.observations[reading.name]
         entity = pool_name(pool) if state.scope == "pool" else entry.units[0].name
-        held = None if reading.held is None else round(reading.held, 3)
+        share = None if reading.held is None else round(reading.held, 3)
         observed.append(
             Observed(
                 reading.name,
@@ -45,7 +85,7 @@ def state_of(watched: Watched, config: Config, standing: Standing, entry: Stands
                 reading.value,
                 reading.limit,
                 reading.unit,
-                held,
+                share,
                 one.limit,
                 one.source,
             )
@@ -107,12 +147,12 @@ def pool_name(pool: Pool) -> str:
     return ", ".join(words)
 
 
-def pool_of(watched: Watched, pool: Pool) -> PoolLooked:
+def pool_of(watched: Watched, pool: Pool) -> AuditedPool:
     units = watched.units(pool)
     counts = [count for unit in units if (count := watched.requests(unit)) is not None]
     use = peak_use(watched, pool)
     known = all(watched.gpus(unit) is not None for unit in units)
-    return PoolLooked(
+    return AuditedPool(
         pool_name(pool),
         len({unit.member.key for unit in units}),
         sum(1 for unit in units if watched.quiet(unit)),
@@ -123,7 +163,7 @@ def pool_of(watched: Watched, pool: Pool) -> PoolLooked:
     )
 
 
-def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
+def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[UndeterminedState]:
     """The doubts, one entry per state and reason. Where any pool lacks signals it says which, and what to switch on."""
     groups: dict[tuple[State, Reason, str], list[Doubt]] = {}
     for doubt in doubts:
@@ -134,7 +174,7 @@ def cannot_tell(watched: Watched, doubts: Iterable[Doubt]) -> list[CannotTell]:
     for (state, reason, _), members in groups.items():
         missing = sorted({name for doubt in members for reading in doubt.readings for name in reading.missing})
         found.append(
-            CannotTell(
+            UndeterminedState(
                 state.id,
                 state.title,
                 reason,
@@ -151,7 +191,7 @@ def _doubt_words(watched: Watched, state: State, reason: Reason, doubt: Doubt, m
     if reason == "window":
         shown = "; ".join(reading.text for reading in doubt.readings[:2])
         seen = f"which shows {lasting(watched.seconds)} of the {state.horizon} needed"
-        return f"it looks so in this window, {seen}: {shown}"
+        return f"seen in this window, {seen}: {shown}"
     if reason == "missing":
         return f"not visible: {', '.join(missing)}"
     return "too little traffic, or too short a window, to say how it works"
@@ -184,28 +224,28 @@ def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:
 def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int, gaps: Sequence[str] = ()) -> str:
     """One sentence for a ticket. gaps: what was not read."""
     if gaps and not states:
-        return f"No standing state in what was read, but the data is incomplete: {gaps[0]}."
+        return f"No persistent issue in the data that was read, but it is incomplete: {gaps[0]}."
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
     many = how_many(pods, "pod")
     if not states:
-        return f"No standing state on {many}."
+        return f"No persistent issue on {many}."
     priced = [state.wasted for state in states if state.wasted is not None]
     first = states[0]
-    head = f"{how_many(len(states), 'standing state')} on {many}"
+    head = f"{how_many(len(states), 'persistent issue')} on {many}"
     top = f"{first.title} ({some(first.place.pods, MOST_NAMED)}"
     cost = f", {cost_words(first)})" if priced and first.wasted is not None else ")"
     return f"{head}; first: {top}{cost}."
 
 
 def cost_words(state: StandingState) -> str:
-    """What a state costs, short: "up to 2.4 GPUs, 20 % of those looked at, 7.20 USD an hour"."""
+    """What a state costs, short: "up to 2.4 GPUs, 20 % of the audited capacity, 7.20 USD an hour"."""
     cost = state.wasted
     if cost is None:
         return "no figure"
     number = f"{cost.gpus:.2g}"
     word = ("replica" if cost.assumed else "GPU") + ("" if number == "1" else "s")
-    parts = [f"{cost.bound or 'about'} {number} {word}", f"{percent(cost.share)} of the capacity looked at"]
+    parts = [f"{cost.bound or 'about'} {number} {word}", f"{percent(cost.share)} of the audited capacity"]
     if cost.money is not None:
         parts.append(f"{cost.money:,.2f} {cost.currency} an hour")
     return ", ".join(parts)

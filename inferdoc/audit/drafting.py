@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from inferdoc.audit.quantities import Amount, Quantity, compute_bound_batch
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.judging.view import Unit
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from inferdoc.audit.quantities import Amount, Quantity
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.slo import limits
 from inferdoc.judging.view import Unit
 
@@ -37,20 +37,20 @@ def stalls(watched: Watched, unit: Unit) -> Amount:
 
 
 def queue_over_promise(watched: Watched, unit: Unit) -> Amount:
-    """p99 of the queue time over what is promised of the time to first token; 0 where nothing is."""
+    """p99 queue time over the TTFT objective; 0 without an objective."""
     queue = watched.values(unit, "queue_time_p99")
-    targets = [target for name, target in _promised(watched, unit).items() if name.startswith("ttft_")]
+    targets = [target for name, target in _find_targets(watched, unit).items() if name.startswith("ttft_")]
     if not targets:
         return 0.0
     return None if queue is None else np.asarray(queue / min(targets))
 
 
 def tokens_over_promise(watched: Watched, unit: Unit) -> Amount:
-    """The worst of what is promised of the time per token, over its target; 1 where nothing is: no reserve is known."""
-    promised = {name: target for name, target in _promised(watched, unit).items() if name.startswith(PER_TOKEN)}
-    rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
+    """The worst time per token over its objective; 1 without an objective."""
+    targets = {name: target for name, target in _find_targets(watched, unit).items() if name.startswith(PER_TOKEN)}
+    rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
-        return None if promised else 1.0
+        return None if targets else 1.0
     return np.asarray(np.fmax.reduce(rows))
 
 
@@ -60,7 +60,7 @@ def refused(watched: Watched, unit: Unit) -> Amount:
     return np.asarray(np.sum(rows, axis=0)) if rows else 0.0
 
 
-def _promised(watched: Watched, unit: Unit) -> dict[str, float]:
+def _find_targets(watched: Watched, unit: Unit) -> dict[str, float]:
     pool = unit.member.pool
     return limits(watched.slos, pool)
 
@@ -88,12 +88,12 @@ QUANTITIES: Mapping[str, Quantity] = {
     ),
     "stalls": Quantity("Inter-token latency, p99 over median,", "times", ("itl_p99", "itl_p50"), stalls),
     "queue_over_promise": Quantity(
-        "Queue time (p99), over the time to first token that is promised,",
+        "Queue time (p99), over the TTFT objective,",
         "times",
         (),
         queue_over_promise,
         optional=("queue_time_p99",),
     ),
-    "tokens_over_promise": Quantity("Time per token, over what is promised,", "times", (), tokens_over_promise),
+    "tokens_over_promise": Quantity("Time per token, over its objective,", "times", (), tokens_over_promise),
     "refused": Quantity("Requests refused", "1/s", (), refused, optional=REFUSALS),
 }

@@ -19,7 +19,7 @@ GRACE_SECONDS = 30
 PERIOD_SECONDS, FAILURES = 10, 3
 """Of a probe that does not say (Kubernetes documentation: Configure probes)."""
 FIELDS = ("image", "terminationGracePeriodSeconds", "livenessProbe", "startupProbe", "minReplicas", "scaled by")
-"""What is told besides flags. startupProbe: seconds that it allows; livenessProbe: its path, `other` or `none`."""
+"""Fields besides flags. startupProbe: seconds that it allows; livenessProbe: its path, `other` or `none`."""
 SCRIPT_FOLLOWS = ("-c", "-lc", "-ec", "-euc", "-xc")
 POD_SPECS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "Pod": (("spec",),),
@@ -38,7 +38,7 @@ POD_SPECS: Mapping[str, tuple[tuple[str, ...], ...]] = {
 @dataclass(frozen=True)
 class Declared:
     """One workload. namespace: "" where the manifest names none; settings: flag (`--max-model-len`) or field -> value,
-    a flag without a value being "True"; file: where it stands."""
+    a flag without a value being "True"; file: its path."""
 
     namespace: str
     workload: str

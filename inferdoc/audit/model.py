@@ -1,4 +1,4 @@
-"""An audit as a document: `inferdoc.audit/v1`."""
+"""The audit document `inferdoc.audit/v1`, highest cost first."""
 
 from __future__ import annotations
 
@@ -7,6 +7,17 @@ from typing import Literal
 import msgspec
 
 from inferdoc.judging.model import SourceInfo
+
+SEVERITIES = ("info", "warning")
+
+
+def rank(state: StandingState) -> tuple[bool, float, float, int, str]:
+    """A sort key: money where there is a price, else GPUs; without a figure by severity, then by name."""
+    cost, severity = state.wasted, -SEVERITIES.index(state.severity)
+    if cost is None:
+        return True, 0.0, 0.0, severity, state.id
+    return False, -(cost.money or 0.0), -cost.gpus, severity, state.id
+
 
 SCHEMA_ID = "inferdoc.audit/v1"
 AuditVerdict = Literal["nothing", "standing", "unknown"]
@@ -90,7 +101,7 @@ class StandingState(msgspec.Struct):
     accepted: str | None = None
 
 
-class CannotTell(msgspec.Struct):
+class UndeterminedState(msgspec.Struct):
     """A state that could not be judged on some pools. reason: signals are missing, the window is too short, or too
     little traffic; what: in words; enable: what to do."""
 
@@ -103,7 +114,7 @@ class CannotTell(msgspec.Struct):
     enable: str
 
 
-class PoolLooked(msgspec.Struct):
+class AuditedPool(msgspec.Struct):
     """A pool as it was looked at. gpus: None where not known; requests: ended in the window; busy: share of the
     window; use: at the busiest twentieth, by the scarcest of cache, prefill and batch."""
 
@@ -124,7 +135,7 @@ class AuditTiming(msgspec.Struct):
 
 
 class Audit(msgspec.Struct, rename={"schema_": "schema"}):
-    """The whole document. states: dearest first; accepted: those that the configuration calls meant; not_applicable:
+    """The whole document. states: highest cost first; accepted: those that the configuration accepts; not_applicable:
     states of features that are not in use."""
 
     schema_: str
@@ -135,9 +146,9 @@ class Audit(msgspec.Struct, rename={"schema_": "schema"}):
     summary: str
     states: list[StandingState]
     accepted: list[StandingState]
-    cannot_tell: list[CannotTell]
+    cannot_tell: list[UndeterminedState]
     not_applicable: list[str]
-    pools: list[PoolLooked]
+    pools: list[AuditedPool]
     timing: AuditTiming
 
     def to_json(self) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from inferdoc.audit.manifest import FIELDS
 from inferdoc.audit.quantities import Amount, pool_mean
 from inferdoc.audit.registry import REGISTRY
-from inferdoc.audit.watched import SETTINGS, Watched
+from inferdoc.audit.window_data import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit
@@ -29,8 +29,8 @@ QUANTILE_WORDS = {
 
 @dataclass(frozen=True)
 class ObservedUnit:
-    """holds: None where it cannot be told; value, limit in `unit`; held: share of the window; missing: signals;
-    quiet: too little traffic to tell; text: in words."""
+    """holds: None if undetermined; value, limit in `unit`; held: share of the window; missing: signals;
+    quiet: too little traffic; text: in words."""
 
     name: str
     holds: bool | None
@@ -58,8 +58,8 @@ def observe(name: str, one: Absolute, watched: Watched, units: Sequence[Unit], p
     values = _amount(one, watched, unit, pool)
     if values is None:
         optional = all(watched.signals[s].feature for s in missing if s in watched.signals) and bool(missing)
-        said = f"{title}: not visible"
-        return ObservedUnit(name, None, said, one.subject, missing=missing, inapplicable=optional)
+        words = f"{title}: not visible"
+        return ObservedUnit(name, None, words, one.subject, missing=missing, inapplicable=optional)
     limit = watched.number(str(one.limit), unit.member.tier)
     mask = np.ones(watched.view.steps, dtype=bool)
     if not one.always:
@@ -94,8 +94,8 @@ def _over_time(
     enough = (count > 0) & (count >= LEAST_OF_PART * within.shape[1])
     parts = np.nansum(within[enough], axis=1) / count[enough]
     if len(parts) < watched.number("standing_least_parts"):
-        said = f"{title}: too little of the window shows it"
-        return ObservedUnit(name, None, said, one.subject, quiet=True)
+        words = f"{title}: too little of the window shows it"
+        return ObservedUnit(name, None, words, one.subject, quiet=True)
     held = float(np.mean(parts > limit if one.above else parts < limit))
     if one.at is not None:
         value = float(np.nanquantile(seen, QUANTILES[one.at]))
@@ -138,20 +138,20 @@ def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str,
         title, measure, inputs = quantity.title, quantity.unit, quantity.inputs
     missing = tuple(name for name in inputs if all(watched.values(unit, name) is None for unit in units))
     if one.quantity is not None and (setting := REGISTRY[one.quantity].setting) is not None:
-        missing += () if any(setting in watched.settings.get(u, {}) for u in units) else (_told_by(setting),)
+        missing += () if any(setting in watched.settings.get(u, {}) for u in units) else (_source_of_setting(setting),)
     return title, measure, missing
 
 
 def _words(title: str, one: Absolute, value: float, limit: float, measure: str, held: float | None, holds: bool) -> str:
     side = "above" if one.above else "below"
     verb = "is" if holds else "is not"
-    said = f"{title} {verb} {side} {figure(limit, measure)}: {figure(value, measure)}"
+    words = f"{title} {verb} {side} {figure(limit, measure)}: {figure(value, measure)}"
     if holds and one.at is not None:
-        return f"{said} {QUANTILE_WORDS[one.at]} of the window"
+        return f"{words} {QUANTILE_WORDS[one.at]} of the window"
     return (
-        said
+        words
         if held is None or not holds
-        else f"{said}, in {percent(held)} of the {'' if one.always else 'busy '}window"
+        else f"{words}, in {percent(held)} of the {'' if one.always else 'busy '}window"
     )
 
 
@@ -166,11 +166,11 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
     shown = [(watched.settings.get(unit) or {}).get(label) for unit in units]
     known = [entry for entry in shown if entry is not None]
     if len(known) < len(shown) or not known:
-        return ObservedUnit(name, None, f"{label}: not visible", label, missing=(_told_by(label),))
+        return ObservedUnit(name, None, f"{label}: not visible", label, missing=(_source_of_setting(label),))
     value = known[0][0]
     if one.matches is not None:
         holds = all(re.fullmatch(one.matches, each) is not None for each, _ in known)
-        said, amount, limit = f"{label} is {value}", None, None
+        words, amount, limit = f"{label} is {value}", None, None
     else:
         try:
             amount = float(value)
@@ -178,12 +178,12 @@ def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) 
             return ObservedUnit(name, False, f"{label} is {value}", label)
         limit = watched.number(str(one.limit), units[0].member.tier)
         holds = amount > limit if one.above else amount < limit
-        said = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
+        words = f"{label} is {amount:g}, {'above' if one.above else 'below'} {limit:g}"
     holds = holds and min(share for _, share in known) >= watched.number("standing_share")
-    return ObservedUnit(name, holds, said, label, amount, limit)
+    return ObservedUnit(name, holds, words, label, amount, limit)
 
 
-def _told_by(setting: str) -> str:
+def _source_of_setting(setting: str) -> str:
     """Where a setting would stand."""
     if setting.startswith("--") or setting in FIELDS:
         return f"--manifest: {setting}"
@@ -197,8 +197,8 @@ def _tier(name: str, one: Absolute, watched: Watched, unit: Unit) -> ObservedUni
     found = getattr(tier, str(one.tier))
     value, limit = (0.0 if found is None else float(found.value)), watched.number(str(one.limit), unit.member.tier)
     holds = value > limit if one.above else value < limit
-    said = f"{tier.title}: {TIER_WORDS[str(one.tier)]} {f'{value:g}' if value else 'none'}"
-    return ObservedUnit(name, holds, said, "tier", value, limit)
+    words = f"{tier.title}: {TIER_WORDS[str(one.tier)]} {f'{value:g}' if value else 'none'}"
+    return ObservedUnit(name, holds, words, "tier", value, limit)
 
 
 TIER_WORDS = {

@@ -1,7 +1,7 @@
 """Quantities that absolute observations compare with limits, each worked out from signals by a named function.
 
 A function answers float64[T], or a number, or None where an input is missing; `inputs` are the signals that must be
-there, so that an answer of "cannot tell" can name them.
+there, so that an undetermined issue can list them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.watched import BUSY_CLOCK, Watched, mean_of_rows
+from inferdoc.audit.window_data import BUSY_CLOCK, Watched, mean_of_rows
 from inferdoc.capacity.speculation import DRAFT_COST, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
@@ -69,7 +69,7 @@ def longer_step(watched: Watched, unit: Unit, running: np.ndarray | float, draft
 
 def best_draft(acceptance_length: float, draft: int) -> int:
     """Drafted tokens at which speculation yields most, of 0 to the present number, in a batch that memory binds: from
-    the chance of a token that explains the accepted length, position by position alike."""
+    the chance of a token that explains the accepted length, the same at every position."""
     low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
@@ -111,7 +111,7 @@ def _pool_use(watched: Watched, unit: Unit) -> Amount:
 
 
 def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: bool = False) -> np.ndarray | None:
-    """The mean over the units of a pool at every step, of their busy steps alone where asked; None without any."""
+    """The mean over the units of a pool at every step, or of their busy steps alone; None without any."""
     rows = []
     for unit in watched.units(pool):
         values = of(unit)
@@ -174,12 +174,12 @@ def _router_gap(watched: Watched, unit: Unit) -> Amount:
 
 
 def _objective_excess(watched: Watched, unit: Unit) -> Amount:
-    """The worst of what is promised to the users of a unit, over its target; 0 where nothing is."""
+    """The worst latency of a unit over its objective; 0 without an objective."""
     pool = unit.member.pool
-    promised = limits(watched.slos, pool)
-    rows = [values / target for name, target in promised.items() if (values := watched.values(unit, name)) is not None]
+    targets = limits(watched.slos, pool)
+    rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
     if not rows:
-        return None if promised else 0.0
+        return None if targets else 0.0
     return np.asarray(np.fmax.reduce(rows))
 
 
@@ -266,7 +266,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         "Spread of the prefix hits over the pods", "ratio", ("prefix_hit_ratio",), of_pool=_hits_spread
     ),
     "whole_hits": Quantity(
-        "Tokens computed over tokens asked, both at the smallest tenth",
+        "Computed tokens over requested tokens, both at the lowest tenth",
         "ratio",
         ("computed_tokens_p10", "prompt_len_p10"),
         _whole_hits,
@@ -277,7 +277,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         ("router_prefix_hit_ratio", "prefix_hit_ratio"),
         _router_gap,
     ),
-    "objective_excess": Quantity("The worst of what is promised, over its target", "times", (), _objective_excess),
+    "objective_excess": Quantity("Worst latency over its objective", "times", (), _objective_excess),
     "running_flat": Quantity("Evenness of the batch (p10 over p90)", "ratio", ("running",), _running_flat),
     "running_room": Quantity("Requests that would fit", "requests", ("running", "kv_usage_mean"), _running_room),
     "gpus_per_engine": Quantity("GPUs of one engine", "GPUs", ("gpu_util",), _gpus_per_engine),

@@ -1,4 +1,4 @@
-"""From what a user asked for to an audit and an exit code."""
+"""Run an audit from command options and choose its exit code."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ from typing import Any
 
 from inferdoc.audit.api import AuditOptions, audit
 from inferdoc.audit.manifest import read_manifests
-from inferdoc.audit.model import Audit
-from inferdoc.audit.rank import SEVERITIES
+from inferdoc.audit.model import SEVERITIES, Audit
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Wanted
+from inferdoc.fleet.members import FleetFilter
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.request import matcher
 from inferdoc.source.base import Source
@@ -20,36 +19,36 @@ DEFAULT_SINCE = "24h"
 """A day has a night: states are judged on both."""
 
 
-def audited(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Audit:
-    """Audit as asked. asked: the values of the command's options by name."""
+def audited(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Audit:
+    """Run an audit. params: option values by name."""
     chosen = AuditOptions(
-        match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        match=tuple(matcher(text) for text in params.get("labels") or ()),
+        wanted=FleetFilter(*(params.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
-        declared=tuple(read_manifests(asked.get("manifests") or ())),
+        declared=tuple(read_manifests(params.get("manifests") or ())),
     )
-    since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
-    return audit(source, since=since, from_=asked.get("begin"), until=asked.get("until") or "now", options=chosen)
+    since = params.get("since") or (None if params.get("begin") else DEFAULT_SINCE)
+    return audit(source, since=since, from_=params.get("begin"), until=params.get("until") or "now", options=chosen)
 
 
 def audited_beside(
-    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]
+    answer: Diagnosis, source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]
 ) -> Audit | None:
-    """The audit of the window that a diagnosis looked at; None where there was nothing to judge, or where the source
+    """The audit of the window of a diagnosis; None without data, or where the source
     cannot be read a second time, which is a warning and takes nothing from the diagnosis."""
     if answer.verdict == "unknown":
         return None
     window = {"since": None, "begin": answer.window.from_, "until": answer.window.until}
     try:
-        return audited(source, config, catalogue, asked | window)
+        return audited(source, config, catalogue, params | window)
     except InferdocError as error:
-        answer.source.warnings.append(f"standing states were not looked at: {error}")
+        answer.source.warnings.append(f"persistent issues were not evaluated: {error}")
         return None
 
 
 def exit_code(answer: Audit, fail_on: str) -> int:
-    """0 nothing stands, 1 a state at or above the severity does, 3 not enough data."""
+    """0 no issue, 1 an issue at or above the severity, 3 not enough data."""
     if answer.verdict == "unknown":
         return ExitCode.UNKNOWN
     limit = SEVERITIES.index(fail_on)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from inferdoc.audit.quantities import Amount, Quantity
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.judging.view import Unit
 
 STARTED = "process_start_time"
@@ -18,32 +18,32 @@ ANSWERS = "running"
 
 
 def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
-    """(start, first page) of every process that began in the window, Unix seconds."""
-    began, answers = watched.values(unit, STARTED), watched.values(unit, ANSWERS)
-    if began is None or answers is None:
+    """(start, first page) of every process that started in the window, Unix seconds."""
+    starts, answers = watched.values(unit, STARTED), watched.values(unit, ANSWERS)
+    if starts is None or answers is None:
         return []
     times = watched.view.frame.grid.times_ms / 1000
-    seen = np.flatnonzero(np.isfinite(began) & np.isfinite(answers))
+    seen = np.flatnonzero(np.isfinite(starts) & np.isfinite(answers))
     found: dict[float, float] = {}
     for step in seen:
-        found.setdefault(float(began[step]), float(times[step]))
+        found.setdefault(float(starts[step]), float(times[step]))
     return [(start, page) for start, page in found.items() if start > times[0]]
 
 
 def cold_start(watched: Watched, unit: Unit) -> Amount:
     """From the start of a process to its first page, seconds, less the half step by which a page is late on average;
-    0 where none began."""
+    0 without a start."""
     half = watched.view.step_seconds / 2
     seconds = [page - start - half for start, page in starts_of(watched, unit)]
     return float(np.median(seconds)) if seconds else 0.0
 
 
-def ages_alike(watched: Watched, unit: Unit) -> Amount:
+def same_ages(watched: Watched, unit: Unit) -> Amount:
     """1 - (longest - shortest) / mean age at which the processes of a unit were replaced; 0 of fewer than three."""
-    began = watched.values(unit, STARTED)
-    if began is None:
+    starts = watched.values(unit, STARTED)
+    if starts is None:
         return None
-    ages = np.diff(np.unique(began[np.isfinite(began)]))
+    ages = np.diff(np.unique(starts[np.isfinite(starts)]))
     if len(ages) < LEAST_AGES:
         return 0.0
     return float(1 - (ages.max() - ages.min()) / ages.mean())
@@ -53,5 +53,5 @@ QUANTITIES: Mapping[str, Quantity] = {
     "cold_start": Quantity(
         "Time from the start of a process to its first page", "s", (), cold_start, optional=(STARTED,)
     ),
-    "ages_alike": Quantity("Evenness of the ages at which processes end", "ratio", (STARTED,), ages_alike),
+    "ages_alike": Quantity("Evenness of the ages at which processes end", "ratio", (STARTED,), same_ages),
 }

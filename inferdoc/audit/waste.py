@@ -12,25 +12,25 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.quantities import QUANTITIES, longer_step, middle, pool_mean
-from inferdoc.audit.roles_apart import partners, use_of_pools
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.role_imbalance import partners, use_of_pools
+from inferdoc.audit.window_data import Watched
 from inferdoc.capacity.speculation import DRAFT_COST
 from inferdoc.judging.view import Unit
 
 STEPS = ("running", "generation_tokens_rate", "prefill_tokens_rate", "request_rate")
-"""What tells how long a step is, and how often one has a prompt in it."""
+"""Signals of the step time and the share of steps with a prompt."""
 LENGTHS = ("prompt_tokens_rate", "generation_tokens_rate", "request_rate")
-"""What tells how long prompts and answers are."""
+"""Signals of prompt and output length."""
 REUSE_AT_MOST = "prefix_hit_rag"
 """Hits that sticky routing is granted at most."""
 
 
 @dataclass(frozen=True)
 class Waste:
-    """formula: in words; of: GPUs wasted by the units of one pool."""
+    """formula: in words; measure: GPUs wasted by the units of one pool."""
 
     formula: str
-    of: Callable[[Watched, Sequence[Unit]], float | None]
+    measure: Callable[[Watched, Sequence[Unit]], float | None]
 
 
 def weight(watched: Watched, unit: Unit) -> float:
@@ -44,7 +44,7 @@ def busy_share(watched: Watched, unit: Unit) -> float:
 
 
 def pace_of(watched: Watched, unit: Unit) -> float | None:
-    """Seconds per computed prompt token where nothing else held the prompt up: the lowest twentieth of the window."""
+    """Seconds per computed prompt token without other delays: the lowest twentieth of the window."""
     values = watched.values(unit, "prefill_seconds_per_token")
     seen = np.empty(0) if values is None else values[np.isfinite(values) & (values > 0)]
     return float(np.quantile(seen, 0.05)) if len(seen) else None
@@ -52,7 +52,7 @@ def pace_of(watched: Watched, unit: Unit) -> float | None:
 
 def pace_beside_decoding(watched: Watched, unit: Unit, length: float | None = None) -> float | None:
     """Seconds by which a computed prompt token makes the steps longer that go on without it: what would be saved.
-    length: tokens of a prompt that come in one step, those of the mean prompt where nothing is said.
+    length: tokens of a prompt that come in one step, those of the mean prompt if unknown.
 
     A step with a prompt takes P, one without D, and of N steps a second L have a prompt: D = t (1 - L (P - D)) with the
     mean time t of a step. So P - D = (P - t) / (1 - L t), where answers are written all the time; where nothing runs
@@ -114,11 +114,11 @@ def _unit_mean(watched: Watched, unit: Unit, name: str) -> float | None:
 
 
 def _slowed_by_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         speed = _unit_mean(watched, unit, "speculation_speedup")
         return None if speed is None else weight(watched, unit) * busy_share(watched, unit) * max(0.0, 1.0 - speed)
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def rejected_drafts(watched: Watched, unit: Unit) -> float | None:
@@ -133,11 +133,11 @@ def rejected_drafts(watched: Watched, unit: Unit) -> float | None:
 
 
 def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         share = rejected_drafts(watched, unit)
         return None if share is None else weight(watched, unit) * busy_share(watched, unit) * share
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
@@ -154,8 +154,8 @@ def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
     prompts, answers, requests = (float(np.nansum(row)) for row in rows if row is not None)
     if not requests:
         return None
-    held = prompts + answers / max(middle(watched, unit, "running") or 1.0, 1.0)
-    again = held if _caching_off(watched, unit) else min(held, answers)
+    cached = prompts + answers / max(middle(watched, unit, "running") or 1.0, 1.0)
+    again = cached if _caching_off(watched, unit) else min(cached, answers)
     again /= requests
     return prompt_time(watched, unit, rate * again, extra=True, length=again)
 
@@ -170,11 +170,11 @@ def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 
 def _mean_gpus(watched: Watched, units: Sequence[Unit], share: Callable[[Unit], np.ndarray | None]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         row = share(unit)
         return None if row is None else weight(watched, unit) * float(np.mean(row))
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def missing(watched: Watched, unit: Unit, expected: float) -> np.ndarray | None:
@@ -221,7 +221,7 @@ def _misses_of_router(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 
 def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         running, waiting = middle(watched, unit, "running"), middle(watched, unit, "waiting")
         room = _unit_mean(watched, unit, "running_room")
         if not running or waiting is None or room is None:
@@ -229,23 +229,23 @@ def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:
         more = min(waiting, max(0.0, room - running))
         return weight(watched, unit) * busy_share(watched, unit) * more / (running + more)
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def _waiting_ranks(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         balance = middle(watched, unit, "eplb_balancedness")
         return None if balance is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - balance)
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def _lower_clock(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def of(unit: Unit) -> float | None:
+    def measure_unit(unit: Unit) -> float | None:
         share = _unit_mean(watched, unit, "clock_over_peers")
         return None if share is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - share)
 
-    return _sum(map(of, units))
+    return _sum(map(measure_unit, units))
 
 
 def _idler_role(watched: Watched, units: Sequence[Unit]) -> float | None:

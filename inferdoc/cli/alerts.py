@@ -60,7 +60,7 @@ def build(
         check=check,
     )
     for line in remarks:
-        messages.say(line)
+        messages.note(line)
     for line in changed:
         click.echo(one_line(line))
     return 1 if check and changed else 0
@@ -93,7 +93,7 @@ def routes(path: Path | None, receivers: tuple[str, ...]) -> int:
     if any(not (ours and theirs) for ours, _, theirs in pairs):
         raise click.UsageError("--receiver: write OURS=THEIRS, such as inferdoc-page=oncall")
     for line in merge_alerts(catalogue, path, {ours: theirs for ours, _, theirs in pairs}):
-        messages.say(line)
+        messages.note(line)
     click.echo(f"{path}: updated")
     return 0
 
@@ -104,7 +104,7 @@ def check(folder: Path) -> int:
     """Check the generated rules with promtool, and the routes with amtool where it is installed."""
     from inferdoc.generate.alerts import check_alerts
 
-    return options.told(*check_alerts(folder))
+    return options.report_problems(*check_alerts(folder))
 
 
 @command.command("test")
@@ -117,7 +117,7 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
     """
     from inferdoc.generate.alerts import run_alert_tests
 
-    return options.told(*run_alert_tests(folder, names))
+    return options.report_problems(*run_alert_tests(folder, names))
 
 
 @command.command("backtest")
@@ -129,7 +129,7 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
 @click.option("--cold", is_flag=True, help="Without the history before an incident, as after an install.")
 @click.option("-v", "--verbose", is_flag=True, help="Every alert of every recording.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-def backtest(inputs: tuple[str, ...], **asked: Any) -> int:
+def backtest(inputs: tuple[str, ...], **params: Any) -> int:
     """Replay recordings under the rules with promtool, and say which alerts would have fired when.
 
     A PATH is a folder of recordings with labels.json, a store, or OpenMetrics text; --prometheus reads a server. With
@@ -138,16 +138,16 @@ def backtest(inputs: tuple[str, ...], **asked: Any) -> int:
     from inferdoc.backtest.request import replayed
     from inferdoc.report.alerts_backtest import as_text
 
-    source = options.source(options.configuration(), asked) if asked["prometheus"] or asked["store"] else None
+    source = options.source(options.configuration(), params) if params["prometheus"] or params["store"] else None
     if source is None and not inputs:
         raise click.UsageError("name a recording, a folder of them or a store, or give --prometheus")
-    report = replayed(inputs, source, asked, messages.say)
-    if asked["output"] == "json":
+    report = replayed(inputs, source, params, messages.note)
+    if params["output"] == "json":
         import msgspec
 
         click.echo(msgspec.json.format(msgspec.json.encode(report)).decode())
     else:
-        click.echo(as_text(report, verbose=asked["verbose"]), nl=False)
+        click.echo(as_text(report, verbose=params["verbose"]), nl=False)
     return 0
 
 
@@ -160,7 +160,7 @@ def backtest(inputs: tuple[str, ...], **asked: Any) -> int:
     "--until", default="latest", show_default=True, metavar="TIME", help="The last evaluation: a time, latest."
 )
 @click.option("--blocks", required=True, type=FOLDER, metavar="FOLDER", help="Where the blocks are written to.")
-def backfill(path: str | None, **asked: Any) -> int:
+def backfill(path: str | None, **params: Any) -> int:
     """Give the rules a past: write what they would have recorded of raw samples, as blocks of a Prometheus.
 
     Usual values rest on six hours of records, which a server does not have after the rules are installed. PATH is a
@@ -169,7 +169,7 @@ def backfill(path: str | None, **asked: Any) -> int:
     """
     from inferdoc.backtest.request import backfilled
 
-    source = options.source(options.configuration(), asked) if asked["prometheus"] or asked["store"] else None
-    told = backfilled(path, source, asked, messages.say)
-    click.echo(f"{told.samples:,} samples in {told.series:,} series of {told.rules} rules: {asked['blocks']}")
-    return 0 if told.samples else 1
+    source = options.source(options.configuration(), params) if params["prometheus"] or params["store"] else None
+    made = backfilled(path, source, params, messages.note)
+    click.echo(f"{made.samples:,} samples in {made.series:,} series of {made.rules} rules: {params['blocks']}")
+    return 0 if made.samples else 1

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
 
 
-@click.command("audit", short_help="What is wrong without having changed, dearest first.")
+@click.command("audit", short_help="Find persistent inefficiencies, highest cost first.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
 @options.window_end
 @options.part_of_fleet
 @click.option(
@@ -26,57 +26,57 @@ if TYPE_CHECKING:
     "--fail-on",
     type=click.Choice(["warning", "info"]),
     default="info",
-    help="Exit 1 only from this severity on (default: any state).",
+    help="Lowest severity with exit code 1 (default: any).",
 )
 @click.option(
     "--manifest",
     "manifests",
     multiple=True,
     metavar="FILE",
-    help="Also judge flags, probes, grace period and autoscaler of the workloads in this YAML; may be repeated.",
+    help="Workload YAML whose flags, probes, grace period and autoscaler are checked. Repeatable.",
 )
 @click.option(
     "--for-tier",
     metavar="NAME",
-    help="Only with --manifest: check the workloads for this tier before they run; no source is read.",
+    help="Hardware tier for a check without a source. Requires --manifest.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also reasons, formulas, sources, and what cannot be told and why.")
-def command(**asked: Any) -> int:
-    """Look for standing states: drafts that do not pay, hits at the level of chance, preemption all the time, idle
-    pools. They are judged by absolute limits on the busy part of the window and ranked by what they cost: money where
-    [prices] of the configuration names some, else GPUs or replicas.
+@click.option("-v", "--verbose", is_flag=True, help="Reasons, formulas, sources and undetermined issues.")
+def command(**params: Any) -> int:
+    """Find persistent issues: low draft acceptance, low prefix cache hit rate, constant preemption, idle pools. Each is
+    compared with an absolute limit over the busy part of the window. Issues are sorted by cost: money if [prices] is
+    configured, else GPUs or replicas.
 
-    With --manifest and --for-tier flags are checked before anything runs: dtypes that the GPU has not, contexts and
-    batches that cannot fit, KV heads that cannot be shared, pairs of prefill and decode that differ.
+    With --manifest and --for-tier, check flags before deployment: unsupported dtypes, contexts and batches that do not
+    fit, KV heads that cannot be split, and prefill and decode pools that differ.
 
-    Exit codes: 0 nothing stands, 1 a state at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 the source
-    could not be read.
+    Exit codes: 0 no issue, 1 an issue at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 source not
+    readable.
     """
     from inferdoc.audit.request import audited, exit_code
     from inferdoc.report import render_audit
 
     config = options.configuration()
     catalogue = options.catalogue(config)
-    if asked["for_tier"] is not None:
-        return _before_it_runs(asked, catalogue)
-    source = options.source(config, asked)
+    if params["for_tier"] is not None:
+        return _before_it_runs(params, catalogue)
+    source = options.source(config, params)
     with options.working(f"reading {source.location}"):
-        answer = audited(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_audit(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = audited(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_audit(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
-    return exit_code(answer, asked["fail_on"])
+    return exit_code(answer, params["fail_on"])
 
 
-def _before_it_runs(asked: dict[str, Any], catalogue: Catalogue) -> int:
+def _before_it_runs(params: dict[str, Any], catalogue: Catalogue) -> int:
     """Check manifests alone: 1 if a problem was found, 3 if no workload could be checked."""
     from inferdoc.audit.manifest import read_manifests
     from inferdoc.preflight.check import preflight
 
-    if not asked["manifests"]:
-        raise click.UsageError("--for-tier needs --manifest FILE")
-    if asked["output"] not in ("text", "json"):
-        raise click.UsageError(f"--for-tier and -o {asked['output']} are mutually exclusive; use -o text or json")
-    answer = preflight(read_manifests(asked["manifests"]), asked["for_tier"], catalogue)
-    show(answer.to_json() + "\n" if asked["output"] == "json" else answer.to_text(), coloured=False)
+    if not params["manifests"]:
+        raise click.UsageError("--for-tier requires --manifest FILE")
+    if params["output"] not in ("text", "json"):
+        raise click.UsageError(f"--for-tier and -o {params['output']} are mutually exclusive; use -o text or json")
+    answer = preflight(read_manifests(params["manifests"]), params["for_tier"], catalogue)
+    show(answer.to_json() + "\n" if params["output"] == "json" else answer.to_text(), coloured=False)
     return 1 if answer.problems else 0 if answer.checked else 3

@@ -12,7 +12,7 @@ from inferdoc.escaping import one_line
 
 @click.group(
     "baseline",
-    short_help="Keep what is normal, to hold a window without history against it.",
+    short_help="Manage stored baselines for windows without history.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
@@ -20,33 +20,32 @@ def command() -> None:
     with --baseline NAME. It must be of the same pools (model, role, tier) and vLLM release."""
 
 
-@command.command("save", short_help="Keep a stretch in which all was well.")
+@command.command("save", short_help="Save a healthy time range.")
 @options.source_options
-@click.option("--name", default="default", show_default=True, help="What it is called.")
-@click.option("--file", metavar="PATH", help="Write it there instead of the folder of baselines.")
+@click.option("--name", default="default", show_default=True, help="Name of the baseline.")
+@click.option("--file", metavar="PATH", help="Output file instead of the baseline folder.")
 @click.option("--since", metavar="DURATION", help="How far back from --until: 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the stretch begins: RFC 3339 or Unix seconds.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the time range: RFC 3339 or Unix seconds.")
 @options.window_end
 @click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Only series with this label.")
-@click.option("--force", is_flag=True, help="Save it even where a diagnosis does not call it healthy.")
-def save(**asked: Any) -> int:
-    """Read the signals of a stretch and keep them. The stretch is diagnosed first.
+@click.option("--force", is_flag=True, help="Save a time range that is not healthy.")
+def save(**params: Any) -> int:
+    """Diagnose a time range and save its signals as a baseline.
 
-    Exit codes: 0 saved, 1 the stretch is an incident, 2 usage, 3 not enough data to tell, 4 the source could not be
-    read.
+    Exit codes: 0 saved, 1 the time range contains an incident, 2 usage, 3 not enough data, 4 source not readable.
     """
     from inferdoc.judging.references import save as baseline
 
     config = options.configuration()
-    source = options.source(config, asked)
+    source = options.source(config, params)
     with options.working(f"reading {source.location}"):
-        path, header = baseline.save(source, config, options.catalogue(config), asked)
+        path, header = baseline.save(source, config, options.catalogue(config), params)
     click.echo(one_line(f"{path}: {baseline.described(header)}"))
     messages.warn(source.warnings)
     return 0
 
 
-@command.command("show", short_help="The stored baselines, or one of them.")
+@command.command("show", short_help="List the stored baselines, or show one.")
 @click.argument("name", required=False)
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def show(name: str | None, output: str) -> int:

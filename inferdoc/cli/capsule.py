@@ -14,7 +14,7 @@ from inferdoc.errors import ExitCode
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
-@click.group("capsule", short_help="A finding with its samples in one file, to be judged again anywhere.")
+@click.group("capsule", short_help="Save a diagnosis with its samples and replay it.")
 def command() -> None:
     """Keep a diagnosis with the samples that it was made of, and judge them again: on another machine, by another
     release, in a test."""
@@ -24,34 +24,33 @@ def command() -> None:
 @click.argument("file", type=FILE)
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
-@click.option("--around", metavar="TIME", help="Instead: half an hour before and after this time.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@click.option("--around", metavar="TIME", help="Center of a one-hour window.")
 @options.window_end
 @options.part_of_fleet
-def save(file: Path, **asked: Any) -> int:
-    """Diagnose a window of a source and write FILE: the document, the samples of the window and of what it was held
-    against, and what was configured (pods, objectives, labels; no address, no secret). What was written is judged again
-    at once.
+def save(file: Path, **params: Any) -> int:
+    """Diagnose a window and write FILE: the diagnosis, its samples and baseline, and the configuration (pods,
+    objectives, labels; no address, no secret). The file is replayed immediately as a check.
 
-    Exit codes: 0 it tells the same again, 1 it does not, 2 usage, 4 the source could not be read.
+    Exit codes: 0 the replay gives the same diagnosis, 1 it does not, 2 usage, 4 source not readable.
     """
     from inferdoc.incidents import capsule
 
     config = options.configuration()
-    catalogue, source = options.catalogue(config), options.source(config, asked)
+    catalogue, source = options.catalogue(config), options.source(config, params)
     with options.working(f"reading {source.location}"):
-        kept = capsule.save(file, source, config, catalogue, asked)
+        kept = capsule.save(file, source, config, catalogue, params)
     messages.warn(source.warnings)
-    messages.say(f"{file}: {file.stat().st_size / 1e6:.1f} MB: {kept.document.summary}")
+    messages.note(f"{file}: {file.stat().st_size / 1e6:.1f} MB: {kept.document.summary}")
     return _replayed(file)
 
 
 @command.command("replay")
 @click.argument("files", nargs=-1, required=True, type=FILE)
 def replay(files: tuple[Path, ...]) -> int:
-    """Judge the samples of each FILE again and say what differs from what was told then.
+    """Diagnose the samples of each FILE again and print the differences.
 
-    Exit codes: 0 every one tells the same, 1 one does not, 2 usage.
+    Exit codes: 0 every diagnosis is the same, 1 one differs, 2 usage.
     """
     return max(_replayed(file) for file in files)
 
@@ -64,7 +63,7 @@ def _replayed(file: Path) -> int:
     with options.working(f"judging {file}"):
         kept, answer = capsule.replay(file, options.overlays(options.configuration()))
     same = same_story(kept.document, answer)
-    show(f"{file}: {'tells the same' if same else 'tells something else'}: {answer.summary}")
+    show(f"{file}: {'same diagnosis' if same else 'different diagnosis'}: {answer.summary}")
     if not same:
         show(render_differences(differences(kept.document, answer), "text"))
     return ExitCode.OK if same else ExitCode.FINDINGS

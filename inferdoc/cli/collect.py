@@ -30,7 +30,7 @@ SHORTEST_SECONDS = 0.1
     "targets",
     multiple=True,
     metavar="URL[,LABEL=VALUE]...",
-    help="A page to scrape; /metrics is the default path. Labels such as pod, node or role go to all its series.",
+    help="URL to scrape (default path /metrics), with labels for its series such as pod, node or role.",
 )
 @click.option(
     "--file-sd", multiple=True, metavar="FILE", help="Prometheus file_sd targets; read again when it changes."
@@ -39,19 +39,17 @@ SHORTEST_SECONDS = 0.1
     "--http-sd",
     multiple=True,
     metavar="URL",
-    help="A Prometheus http_sd endpoint that lists targets; asked with the credentials of the scrapes.",
+    help="Prometheus http_sd endpoint; queried with the credentials of the scrapes.",
 )
 @click.option(
-    "--http-sd-refresh", metavar="DURATION", help="How often to ask it (default: the configured time, or 60s)."
+    "--http-sd-refresh", metavar="DURATION", help="Refresh interval of --http-sd (default: the configured one, or 60s)."
 )
-@click.option(
-    "--interval", default="15s", show_default=True, metavar="DURATION", help="Between two scrapes of a target."
-)
+@click.option("--interval", default="15s", show_default=True, metavar="DURATION", help="Scrape interval.")
 @options.most_series(250_000, "page")
-@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="For a whole scrape.")
-@click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
-@click.option("--once", is_flag=True, help="Scrape every target once and end.")
-@click.option("--duration", metavar="DURATION", help="End after this time. Default: run until stopped.")
+@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="Scrape timeout.")
+@click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
+@click.option("--once", is_flag=True, help="Scrape every target once and exit.")
+@click.option("--duration", metavar="DURATION", help="Run time. Default: until stopped.")
 @click.option(
     "--retention",
     default="30d",
@@ -65,27 +63,29 @@ SHORTEST_SECONDS = 0.1
     default=RETENTION_MB,
     show_default=True,
     metavar="MB",
-    help="Drop the oldest collected scrapes beyond this store size; 0: no limit.",
+    help="Maximum store size; the oldest scrapes are dropped. 0: no limit.",
 )
 @click.option(
     "--shard",
     metavar="K/N",
-    help="Of N collectors this is the K-th: take its share of the targets, by hash. Those of a namespace go together.",
+    help="Share of the targets of collector K of N, by hash of the namespace.",
 )
-@click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="A vLLM log with EPLB balancedness lines to follow.")
-@click.option("--expose", metavar="ADDRESS", help="Serve /metrics there, for a Prometheus: :9108, 127.0.0.1:9108.")
+@click.option("--eplb-log", metavar="FILE[,LABEL=VALUE]...", help="vLLM log with EPLB balancedness lines to follow.")
+@click.option("--expose", metavar="ADDRESS", help="Listen address of /metrics: :9108, 127.0.0.1:9108.")
 @click.option(
     "--judge-every",
     metavar="DURATION",
-    help="With --expose: diagnose the last 15 minutes so often, and show the verdict and the findings.",
+    help="Interval at which the last 15 minutes are diagnosed. Requires --expose.",
 )
 @click.option(
-    "--forecast-every", metavar="DURATION", help="With --expose: forecast the next day of every pool so often."
+    "--forecast-every",
+    metavar="DURATION",
+    help="Interval at which the next day of every pool is forecast. Requires --expose.",
 )
-@click.option("--ca-file", type=FILE, help="Trust this CA instead of the usual ones.")
-@click.option("--bearer-token-file", type=FILE, help="Read before every scrape.")
-@click.option("--username", metavar="NAME", help="For basic authentication, with --password-file.")
-@click.option("--password-file", type=FILE, help="Read before every scrape.")
+@click.option("--ca-file", type=FILE, help="CA bundle that verifies the server certificate.")
+@click.option("--bearer-token-file", type=FILE, help="File that is read before every scrape.")
+@click.option("--username", metavar="NAME", help="User for basic authentication. Requires --password-file.")
+@click.option("--password-file", type=FILE, help="File that is read before every scrape.")
 @options.HEADER
 def command(
     targets: tuple[str, ...],
@@ -132,7 +132,7 @@ def command(
     configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
     files, endpoints = (*file_sd, *config.collect.file_sd), (*http_sd, *config.collect.http_sd)
     if not (targets or files or endpoints or eplb_log or configured):
-        raise click.UsageError("nothing to collect: give --target, --file-sd, --http-sd or --eplb-log")
+        raise click.UsageError("no targets; pass --target, --file-sd, --http-sd or --eplb-log")
     scraping = ScrapeOptions(
         timeout=timeout_of(timeout),
         max_series=max_series,
@@ -140,7 +140,7 @@ def command(
         bearer_token_file=bearer_token_file,
         username=username,
         password_file=password_file,
-        headers=options.headers_of(headers),
+        headers=options.parse_headers(headers),
     )
     refresh = config.collect.http_sd_refresh_seconds
     if http_sd_refresh is not None:
@@ -155,7 +155,7 @@ def command(
         """Drop the oldest and compact for a while; whether there is more to compact."""
         line = pruned_line(keeper.prune(opened))
         if line is not None:
-            messages.say(line)
+            messages.note(line)
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
     place = options.store_path(config, store)
@@ -171,7 +171,7 @@ def command(
             stop=stop,
             options=scraping,
             eplb=feed,
-            report=messages.say,
+            report=messages.note,
             maintain=keep_up,
             stats=stats,
         )
@@ -181,7 +181,7 @@ def command(
     counts += [f"{stats.repeated} at times that were stored before"] if stats.repeated else []
     stored = f"{stats.samples} samples stored in {place}"
     stored += f"; {stats.left_out} more scrapes were left out" if stats.left_out else ""
-    messages.say(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
+    messages.note(f"{stats.scrapes} scrapes ({', '.join(counts)}), {stored}")
     return ExitCode.SOURCE if stats.not_stored else ExitCode.OK
 
 
@@ -194,10 +194,10 @@ def _page(
     judge_every: str | None,
     forecast_every: str | None,
 ) -> AbstractContextManager[None]:
-    """The page for a Prometheus, where one is asked for."""
+    """The /metrics exporter, None without --expose."""
     if address is None:
         if judge_every or forecast_every:
-            raise click.UsageError("--judge-every and --forecast-every need --expose, where their results are shown")
+            raise click.UsageError("--judge-every and --forecast-every require --expose ADDRESS")
         return nullcontext()
     from inferdoc.catalogue.own_metrics import Families
     from inferdoc.cli.forecast import opener
@@ -208,15 +208,15 @@ def _page(
     from inferdoc.times import seconds_of
 
     catalogue = options.catalogue(config)
-    asked = {"store": place}
+    params = {"store": place}
     judged = predicted = None
     if judge_every:
-        work = diagnoses(partial(options.source, config, asked), config, catalogue, JUDGED)
-        judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.say)
+        work = diagnoses(partial(options.source, config, params), config, catalogue, JUDGED)
+        judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.note)
     if forecast_every:
-        load = forecasts(Origin(open=opener(asked)), FORECAST_SECONDS)
+        load = forecasts(Origin(open=opener(params)), FORECAST_SECONDS)
         predicted = Rounds(
-            "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.say
+            "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.note
         )
     size = Path(place)
     exposed = Exposed(

@@ -10,10 +10,10 @@ from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show
 
 
-@click.command("cost", short_help="What tokens and requests cost, and where GPU time is wasted.")
+@click.command("cost", short_help="Report cost per token and request, and wasted GPU time.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
 @options.window_end
 @options.part_of_fleet
 @click.option(
@@ -21,13 +21,13 @@ from inferdoc.cli.streams import show
     type=click.Choice(["pool", "model", "tier", "tenant", "hour", "day"]),
     default="pool",
     show_default=True,
-    help="What a row is.",
+    help="Row of the table.",
 )
 @click.option(
     "--cascade",
     type=float,
     metavar="SHARE",
-    help="With --by model: what requests would cost if the cheapest model answered this share of them.",
+    help="Share of requests routed to the cheapest model, for a cost estimate. Requires --by model.",
 )
 @click.option(
     "-o",
@@ -37,24 +37,23 @@ from inferdoc.cli.streams import show
     show_default=True,
     help="prometheus: for the textfile collector of a node exporter.",
 )
-@click.option("-v", "--verbose", is_flag=True, help="Also formulas and the series behind them.")
-def command(**asked: Any) -> int:
-    """Divide the GPU-hours of a window into useful work and waste, and say what a million tokens and a request cost:
-    money where [prices] of the configuration names the tier, else GPU-hours. The parts add up to the whole. --since 7d
-    adds the week by day and pool.
+@click.option("-v", "--verbose", is_flag=True, help="Formulas and their series.")
+def command(**params: Any) -> int:
+    """Split the GPU-hours of a window into useful work and waste, and compute the cost of a million tokens and of a
+    request: money if [prices] has the tier, else GPU-hours. The parts add up to the whole. --since 7d adds the week by
+    day and pool.
 
-    Exit codes: 0 there are figures, 2 usage, 3 part of the data was not read, 4 the source could not be read or
-    holds no engine.
+    Exit codes: 0 success, 2 usage, 3 part of the data was not read, 4 source not readable or without engines.
     """
     from inferdoc.cost.request import billed
     from inferdoc.report import render_bill
     from inferdoc.source.base import incomplete
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = billed(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_bill(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = billed(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_bill(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 3 if incomplete(source.warnings) else 0

@@ -44,4 +44,4 @@ def check(folder: Path) -> int:
     """Lint the generated boards; parse their queries where promtool is installed."""
     from inferdoc.generate.boards import check_boards
 
-    return options.told(*check_boards(folder))
+    return options.report_problems(*check_boards(folder))

@@ -16,43 +16,42 @@ if TYPE_CHECKING:
     from inferdoc.judging.model import Diagnosis
 
 
-@click.command("demo", short_help="Strike a simulated fleet with a fault and diagnose it.")
+@click.command("demo", short_help="Inject a fault into a simulated fleet and diagnose it.")
 @click.option(
     "--fault",
     metavar="ID",
     shell_complete=CAUSES,
-    help="Which fault (default: one on a fleet of two hardware tiers).",
+    help="Fault to inject (default: one on a fleet of two hardware tiers).",
 )
-@click.option("--recording", metavar="NAME", help="Play a recording of a real vLLM instead, by file or by cause.")
-@click.option("--list", "listed", is_flag=True, help="Every fault, whether metrics show it, and the recordings.")
+@click.option("--recording", metavar="NAME", help="Recording of a real vLLM to replay, by file or by cause.")
+@click.option("--list", "listed", is_flag=True, help="List faults and recordings.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
 )
-@click.option("-v", "--verbose", count=True, help="More of the evidence, as with diagnose: -v, -vv.")
+@click.option("-v", "--verbose", count=True, help="More evidence: -v, -vv.")
 def command(fault: str | None, recording: str | None, listed: bool, output: str, verbose: int) -> int:
-    """Simulate a fleet, strike it with a fault, diagnose it, and say what to look at next.
+    """Inject a fault into a simulated fleet, diagnose it, and print the next steps.
 
-    Exit codes: 0 the fault is the first finding (or named beside one that is right too, or metrics cannot show it; the
-    answer says which), 1 it is not, 2 usage. Only the diagnosis goes to standard output, in the form of `inferdoc
-    diagnose`; with text, what to look at next follows it.
+    Exit codes: 0 the fault is the first finding (or is named beside a correct one, or metrics cannot show it), 1 it is
+    not, 2 usage. Only the diagnosis goes to standard output, as with `inferdoc diagnose`; with text, the next steps
+    follow it.
     """
     if fault and recording:
-        raise click.UsageError("--fault simulates and --recording plays: give one of them")
+        raise click.UsageError("--fault and --recording are mutually exclusive")
     if listed:
         return _list()
     if recording:
         return _recording(recording, output, verbose)
-    from inferdoc.report.demo import FIRST, find, play
-    from inferdoc.report.demo_words import fleet, how_to_read, next_commands, what_was_done
+    from inferdoc.report.demo import FIRST, find, fleet, how_to_read, next_commands, run_demo, what_was_done
 
     catalogue = options.catalogue(options.configuration())
     scenario = find(fault or FIRST, catalogue)
-    played = play(scenario, catalogue, Progress(f"{scenario.id}: {fleet(scenario)}"))
-    done, after = what_was_done(played), next_commands(played)
+    demo = run_demo(scenario, catalogue, Progress(f"{scenario.id}: {fleet(scenario)}"))
+    done, after = what_was_done(demo), next_commands(demo)
     if output == "text":
-        done = [*done, "", *how_to_read(played.answer)]
-    _show(played.answer, output, verbose, [*done, "", *after])
-    return 0 if played.good else 1
+        done = [*done, "", *how_to_read(demo.answer)]
+    _show(demo.answer, output, verbose, [*done, "", *after])
+    return 0 if demo.good else 1
 
 
 def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> None:
@@ -65,8 +64,7 @@ def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> Non
 
 
 def _list() -> int:
-    from inferdoc.report.demo import listing
-    from inferdoc.report.recorded import recorded
+    from inferdoc.report.demo import listing, recorded
 
     lines = [*listing(options.catalogue(options.configuration())), "", f"{'recording (--recording)':<37} what was done"]
     click.echo(page([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
@@ -74,17 +72,17 @@ def _list() -> int:
 
 
 def _recording(name: str, output: str, verbose: int) -> int:
-    from inferdoc.report.recorded import cause_of, play_recording
+    from inferdoc.report.demo import cause_of, replay_recording
 
     cause = cause_of(name)
-    answer = play_recording(name, options.catalogue(options.configuration()))
+    answer = replay_recording(name, options.catalogue(options.configuration()))
     first = answer.findings[0].id if answer.findings else None
     right = first == cause if cause else answer.verdict == "healthy"
     if cause is None:
         words = "a control: nothing was done to it"
     else:
         words = f"recorded under {cause}; the first finding is {first or 'none'}"
-    lines = [f"what was done  {words}", "", "look at next"]
+    lines = [f"what was done  {words}", "", "next steps"]
     lines += [f"  inferdoc runbook {cause}", f"  inferdoc recipes show {cause}"] if cause else []
     _show(answer, output, verbose, [*lines, "  inferdoc demo --list"])
     return 0 if right else 1

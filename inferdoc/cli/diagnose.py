@@ -15,25 +15,25 @@ if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
     from inferdoc.source.recognise import Recognised
-    from inferdoc.watch.watched import Watch
+    from inferdoc.watch.rounds import Watch
 
 WATCH_SECONDS = 30.0
 
 
-@click.command("diagnose", short_help="What is wrong, since when, on which pods, and what to do next.")
+@click.command("diagnose", short_help="Find the cause, its onset, its pods and the next steps.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Where the window begins: RFC 3339 or Unix seconds.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
 @click.option(
     "--around",
     metavar="TIME",
-    help="Instead: half an hour before and after this time, such as that of an alert, which began late.",
+    help="Center of a one-hour window, such as the time of an alert.",
 )
 @options.window_end
 @click.option(
     "--baseline",
     metavar="TIME..TIME|NAME",
-    help="Compare with this stretch, or with a stored baseline, instead of the history before the window.",
+    help="Time range or stored baseline to compare with (default: the history before the window).",
 )
 @options.part_of_fleet
 @click.option(
@@ -43,110 +43,107 @@ WATCH_SECONDS = 30.0
     "--fail-on",
     type=click.Choice(["critical", "warning", "info"]),
     default="info",
-    help="Exit 1 only from this severity on (default: any finding).",
+    help="Lowest severity with exit code 1 (default: any).",
 )
-@click.option(
-    "-v", "--verbose", count=True, help="Every finding with its evidence, and changes; -vv: all that it rests on."
-)
+@click.option("-v", "--verbose", count=True, help="Every finding with evidence and changes; -vv: all details.")
 @options.named_sources("60s")
 @options.engine_options
-@click.option("--deep", is_flag=True, help="Read all pods in full; else large fleets are scanned first.")
+@click.option("--deep", is_flag=True, help="Full read of all pods (default: large fleets are scanned first).")
+@click.option("--predict", is_flag=True, help="Simulation of the steps that name replicas or a setting; takes minutes.")
 @click.option(
-    "--predict", is_flag=True, help="Play steps that name replicas or a setting, as whatif does: takes minutes."
+    "--kubernetes", is_flag=True, help="Terminations, events and last log lines of the affected pods, from kubectl."
 )
-@click.option(
-    "--kubernetes", is_flag=True, help="Also what kubectl tells of the pods found: ends, events, last lines of logs."
-)
-@click.option("--probe", is_flag=True, help="Also send one request of one token to the engines found, as `probe` does.")
-@click.option("--watch", is_flag=True, help="Again every 30 s until q: in place on a terminal, else only what changes.")
-def command(**asked: Any) -> int:
-    """Judge a window of a source.
+@click.option("--probe", is_flag=True, help="One request of one token to each affected engine, as with `probe`.")
+@click.option("--watch", is_flag=True, help="Repetition every 30 s until q; prints only changes if not on a terminal.")
+def command(**params: Any) -> int:
+    """Diagnose a time window of a source.
 
-    A URL or PATH may be a server with the Prometheus API, a store, the page of an engine or a router
-    (http://vllm:8000), a saved page (curl http://vllm:8000/metrics > vllm-0@$(date +%s).prom) or a folder of them: what
-    it is, is found out. Live pages are scraped for a while (--for) and compared with what their counters hold of the
-    time before; --store keeps the samples.
+    URL or PATH is one of: a server with the Prometheus API, a store, the URL of an engine or a router
+    (http://vllm:8000), a saved /metrics file (curl http://vllm:8000/metrics > vllm-0@$(date +%s).prom), or a folder of
+    such files. The type is detected. A live URL is scraped for the time in --for and compared with its counters since
+    process start; --store keeps the samples.
 
-    Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data to judge), 4 the
-    source could not be read.
+    Exit codes: 0 healthy, 1 a finding at or above --fail-on, 2 usage, 3 unknown (not enough data), 4 source not
+    readable.
     """
-    from inferdoc.audit.beside import diagnosis
+    from inferdoc.audit.persistent import diagnosis
     from inferdoc.audit.request import audited_beside
-    from inferdoc.cluster.look import look_at_cluster, probe_pods, urls_of
+    from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, urls_of
     from inferdoc.cluster.traces import link_traces
     from inferdoc.cost.findings import price_findings
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
-    from inferdoc.watch.watched import Glance, Watch
+    from inferdoc.watch.rounds import Glance, Watch
     from inferdoc.whatif.foretell import foretell_steps
 
     config = options.configuration()
     catalogue = options.catalogue(config)
-    named = options.named(asked)
+    named = options.named(params)
     if named is not None:
-        return _look(named, config, catalogue, asked)
-    source = options.source(config, asked)
+        return _diagnose_pages(named, config, catalogue, params)
+    source = options.source(config, params)
 
-    def look() -> Glance:
-        answer = diagnosis(source, config, catalogue, asked)
+    def run() -> Glance:
+        answer = diagnosis(source, config, catalogue, params)
         price_findings(answer, source, config, catalogue)
         link_traces(answer, source, catalogue, config.links.trace_url)
-        if asked["kubernetes"]:
-            look_at_cluster(answer, catalogue)
-        if asked["probe"]:
+        if params["kubernetes"]:
+            add_cluster_evidence(answer, catalogue)
+        if params["probe"]:
             probe_pods(answer, catalogue, urls_of(answer), {})
-        if asked["predict"]:
+        if params["predict"]:
             foretell_steps(answer, source, config, catalogue)
-        standing = audited_beside(answer, source, config, catalogue, asked) if asked["output"] == "html" else None
+        standing = audited_beside(answer, source, config, catalogue, params) if params["output"] == "html" else None
         return Glance(
-            answer, render(answer, asked["output"], detail=asked["verbose"], colour=colour, standing=standing)
+            answer, render(answer, params["output"], detail=params["verbose"], colour=colour, standing=standing)
         )
 
-    colour = options.coloured() and asked["output"] == "text"
-    if asked["watch"]:
-        in_place = asked["output"] == "text" and sys.stdout.isatty()
-        fault = faults.traced if options.debugging() and not in_place else faults.told
-        watch = Watch(look, WATCH_SECONDS, fault)
+    colour = options.coloured() and params["output"] == "text"
+    if params["watch"]:
+        in_place = params["output"] == "text" and sys.stdout.isatty()
+        fault = faults.traced if options.debugging() and not in_place else faults.describe_error
+        watch = Watch(run, WATCH_SECONDS, fault)
         if not in_place:
-            from inferdoc.watch.rounds import tell_changes
+            from inferdoc.watch.rounds import print_changes
 
-            tell_changes(watch, show, messages.fail, whole=asked["output"] != "text")
-        return _watch_in_place(watch, source.location, asked, colour)
+            print_changes(watch, show, messages.fail, whole=params["output"] != "text")
+        return _watch_in_place(watch, source.location, params, colour)
     with options.working(f"reading {source.location}"):
-        found = look()
+        found = run()
     show(found.shown, coloured=colour)
     messages.warn(found.answer.source.warnings)
-    return exit_code(found.answer, asked["fail_on"])
+    return exit_code(found.answer, params["fail_on"])
 
 
-def _watch_in_place(watch: Watch, place: str, asked: dict[str, Any], colour: bool) -> int:
-    """Look again and again. What was shown last stays."""
+def _watch_in_place(watch: Watch, place: str, params: dict[str, Any], colour: bool) -> int:
+    """Repeat the diagnosis on the terminal; the last report stays on screen."""
     from inferdoc.judging.request import exit_code
-    from inferdoc.watch.rounds import Looks, left_on_screen, show_in_place
+    from inferdoc.watch.rounds import WatchState, left_on_screen, show_in_place
 
     try:
         rounds = show_in_place(watch, terminal(), place)
     except KeyboardInterrupt as interrupted:
         for each in interrupted.args:
-            if isinstance(each, Looks):
+            if isinstance(each, WatchState):
                 show(left_on_screen(each), coloured=colour)
         raise
-    show("\n".join([*rounds.said, "", left_on_screen(rounds)]), coloured=colour)
-    return exit_code(rounds.last.answer, asked["fail_on"]) if rounds.last else int(ExitCode.UNKNOWN)
+    show("\n".join([*rounds.changes, "", left_on_screen(rounds)]), coloured=colour)
+    return exit_code(rounds.last.answer, params["fail_on"]) if rounds.last else int(ExitCode.UNKNOWN)
 
 
-def _look(found: list[Recognised], config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> int:
+def _diagnose_pages(found: list[Recognised], config: Config, catalogue: Catalogue, params: dict[str, Any]) -> int:
     """Diagnose pages, live or saved."""
-    from inferdoc.cluster.look import probe_pods, urls_of
+    from inferdoc.cluster.evidence import probe_pods, urls_of
     from inferdoc.judging.request import exit_code
     from inferdoc.pages.diagnosis import diagnose_pages
     from inferdoc.report import render
 
-    answer = diagnose_pages(found, config, catalogue, asked, options.scraping(asked), options.pace(asked), messages.say)
-    if asked["probe"]:
+    scraping, pace = options.scraping(params), options.pace(params)
+    answer = diagnose_pages(found, config, catalogue, params, scraping, pace, messages.note)
+    if params["probe"]:
         pages = [one.target.url for one in found if one.target is not None]
-        probe_pods(answer, catalogue, urls_of(answer, pages), options.headers_of(asked["headers"]))
-    colour = options.coloured() and asked["output"] == "text"
-    show(render(answer, asked["output"], detail=asked["verbose"], colour=colour), coloured=colour)
+        probe_pods(answer, catalogue, urls_of(answer, pages), options.parse_headers(params["headers"]))
+    colour = options.coloured() and params["output"] == "text"
+    show(render(answer, params["output"], detail=params["verbose"], colour=colour), coloured=colour)
     messages.warn(answer.source.warnings)
-    return exit_code(answer, asked["fail_on"])
+    return exit_code(answer, params["fail_on"])

@@ -11,7 +11,7 @@ from inferdoc.cli.streams import show
 from inferdoc.errors import ExitCode
 
 
-@click.command("diff", short_help="What differs between two diagnoses.")
+@click.command("diff", short_help="Compare two diagnoses.")
 @click.argument("before")
 @click.argument("after")
 @options.RECORD
@@ -20,10 +20,10 @@ def command(before: str, after: str, record: str | None, output: str) -> int:
     """Compare two diagnoses: verdict, findings, pods, certainty, onset, changes. Each is an incident of the record, a
     capsule, or a file that `inferdoc diagnose -o json` wrote.
 
-    Exit codes: 0 both tell the same, 1 they do not, 2 usage.
+    Exit codes: 0 same diagnosis, 1 they differ, 2 usage.
     """
     from inferdoc.incidents.compare import differences, same_story
-    from inferdoc.incidents.named import diagnosis_named
+    from inferdoc.incidents.open_diagnosis import diagnosis_named
     from inferdoc.report import render_differences
 
     opened = partial(options.record, record)

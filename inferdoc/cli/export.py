@@ -10,17 +10,19 @@ import click
 from inferdoc.cli import messages, options
 
 
-@click.command("export", short_help="Write samples out, as OpenMetrics text or Parquet.")
-@click.option("--store", metavar="PATH", help="The embedded store to read (default: the configured one).")
-@click.option("--since", metavar="DURATION", help="How much, back from the end: 90s, 15m, 1h, 2d. Default: everything.")
-@click.option("--from", "begin", metavar="TIME", help="Where to begin: RFC 3339 or Unix seconds.")
-@click.option("--until", default="latest", show_default=True, metavar="TIME", help="The end: a time, now, or latest.")
+@click.command("export", short_help="Export samples as OpenMetrics text or Parquet.")
+@click.option("--store", metavar="PATH", help="Embedded store to read (default: the configured one).")
+@click.option("--since", metavar="DURATION", help="Length of the range: 90s, 15m, 1h, 2d. Default: everything.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the range: RFC 3339 or Unix seconds.")
+@click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="End of the range: a time, now, or latest."
+)
 @click.option("-o", "--output", type=click.Choice(["openmetrics", "parquet"]), default="openmetrics", show_default=True)
 @click.option(
     "--out",
     "place",
     metavar="PATH|URL",
-    help="Write to a file, or to a URL that fsspec knows (s3://, gs://, ...), and not to standard output.",
+    help="Output file, or a URL of fsspec (s3://, gs://, ...). Default: standard output.",
 )
 def command(
     store: str | None, since: str | None, begin: str | None, until: str, output: str, place: str | None
@@ -35,9 +37,9 @@ def command(
     from inferdoc.times import moment_of, seconds_of
 
     if since and begin:
-        raise click.UsageError("--since and --from exclude each other")
+        raise click.UsageError("--since and --from are mutually exclusive")
     if output == "parquet" and place is None and sys.stdout.isatty():
-        raise click.UsageError("Parquet is not for a terminal: give --out PATH, or redirect the output")
+        raise click.UsageError("standard output is a terminal; pass --out PATH for Parquet")
     path = options.store_path(options.configuration(), store)
     with Store.open(path) as source:
         latest_ms, first_ms = source.latest_ms() or 0, source.first_ms() or 0
@@ -50,4 +52,4 @@ def command(
         write = export_parquet if output == "parquet" else export
         with opened(place) if place else nullcontext(sys.stdout.buffer) as out:
             written = write(source, first_ms, end_ms, out)
-    messages.say(f"{written} samples")
+    messages.note(f"{written} samples")

@@ -14,8 +14,8 @@ OWN_FAULT = 70
 """EX_SOFTWARE of sysexits.h: a fault in inferdoc itself, never one of its input."""
 
 
-def told(error: BaseException) -> tuple[str, int]:
-    """The line (empty: nothing is to be said) and the exit code of whatever ended a command."""
+def describe_error(error: BaseException) -> tuple[str, int]:
+    """The error line (empty: print nothing) and the exit code of an exception."""
     if isinstance(error, click.exceptions.Exit):
         return "", int(error.exit_code)
     if isinstance(error, click.exceptions.Abort | KeyboardInterrupt):
@@ -43,15 +43,15 @@ def told(error: BaseException) -> tuple[str, int]:
 
 def traced(error: BaseException) -> tuple[str, int]:
     """The same, with the traceback on standard error."""
-    message, code = told(error)
+    message, code = describe_error(error)
     if message and not isinstance(error, click.ClickException):
         messages.trace("".join(traceback.format_exception(error)).rstrip())
     return message, code
 
 
 def report(error: BaseException, *, debug: bool = False) -> int:
-    """Say what ended a command, in one line on standard error; its exit code. debug: the traceback before it."""
-    message, code = traced(error) if debug else told(error)
+    """Print an exception as one line on standard error; its exit code. debug: with the traceback."""
+    message, code = traced(error) if debug else describe_error(error)
     if message:
         messages.fail(" ".join(message.split()))
     return code

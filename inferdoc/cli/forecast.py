@@ -12,43 +12,43 @@ from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
 LOADS = ("requests", "input-tokens", "output-tokens")
-ZONE_HELP = "IANA zone whose clock the users live by. Default: UTC, and it is said."
+ZONE_HELP = "Time zone of the users (IANA name). Default: UTC, with a note on stderr."
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
 SOURCE_KEYS = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
 
 ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
     click.option(
-        "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - reads standard input."
+        "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - is standard input."
     ),
     click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True, help=KIND_HELP),
     options.source_options,
     click.option("--namespace", metavar="NAME", help="Only pools of this namespace."),
-    click.option("--pool", metavar="NAME", help="One pool of the source; or a name for the load of --input."),
-    click.option("--load", type=click.Choice(LOADS), help="What is counted. Default: by role of the pool."),
-    click.option("--history", default="28d", show_default=True, metavar="DURATION", help="How far to read back."),
+    click.option("--pool", metavar="NAME", help="Pool of the source, or name of the load in --input."),
+    click.option("--load", type=click.Choice(LOADS), help="Unit of load. Default: by role of the pool."),
+    click.option("--history", default="28d", show_default=True, metavar="DURATION", help="History to read."),
 )
 
 
 origin_options = options.stacked(ORIGIN_OPTIONS, "--input, or a source and what of it.")
 
 CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
-    click.option("--holidays", metavar="FILE", help="Local dates (YYYY-MM-DD, one a line), also past ones."),
+    click.option("--holidays", metavar="FILE", help="File of local dates, past ones too (YYYY-MM-DD, one a line)."),
     click.option(
         "--calendar",
         metavar="FILE",
-        help="ICS: whole days are holidays, titles that end in a factor, such as `Launch x3`, are events.",
+        help="ICS file: whole days are holidays; titles that end in a factor, such as `Launch x3`, are events.",
     ),
     click.option(
         "--event",
         "events",
         multiple=True,
         metavar="WHEN,LENGTH,xFACTOR",
-        help="The load is a multiple of the usual one: 2026-12-01T09:00,2h,x3. Repeatable.",
+        help="Time range with a multiple of the usual load: 2026-12-01T09:00,2h,x3. Repeatable.",
     ),
 )
 
 
-calendar_options = options.stacked(CALENDAR_OPTIONS, "What is planned and no history can tell.")
+calendar_options = options.stacked(CALENDAR_OPTIONS, "Planned events that history does not contain.")
 
 MODEL_OPTIONS: tuple[options.Decorator, ...] = (
     click.option(
@@ -56,14 +56,14 @@ MODEL_OPTIONS: tuple[options.Decorator, ...] = (
         type=click.Choice(MODELS),
         default=MODELS[0],
         show_default=True,
-        help="The weighted candidates, or one model by name.",
+        help="Weighted combination, or one model by name.",
     ),
     click.option(
         "--arima-seconds",
         type=click.FloatRange(min=0),
         default=SETTLE_SECONDS,
         show_default=True,
-        help="Time that the ARIMA path of the combination may take to fit a pool; 0 leaves it out.",
+        help="Time limit of the ARIMA fit per pool; 0 disables ARIMA.",
     ),
 )
 model_options = options.stacked(MODEL_OPTIONS, "Which candidates make the forecast.")
@@ -82,54 +82,55 @@ def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
     return opened
 
 
-def origin(asked: dict[str, Any], step: str = "5m") -> Any:
-    """Takes the origin's options out of `asked`. The source is opened only when something is read from it."""
+def origin(params: dict[str, Any], step: str = "5m") -> Any:
+    """Takes the origin's options out of `params`. The source is opened only when something is read from it."""
     from inferdoc.forecast.command import Origin
     from inferdoc.times import seconds_of
 
-    where = {key: asked.pop(key) for key in SOURCE_KEYS}
-    path = asked.pop("path")
+    where = {key: params.pop(key) for key in SOURCE_KEYS}
+    path = params.pop("path")
     if path is not None and (where["prometheus"] or where["store"]):
-        raise click.UsageError("--input and a source name two origins: give one of them")
+        raise click.UsageError("--input and a source are mutually exclusive")
 
     return Origin(
         path=path,
-        kind=asked.pop("kind"),
-        pool=asked.pop("pool"),
-        load=asked.pop("load"),
-        namespace=asked.pop("namespace"),
-        days=max(1, round(seconds_of(asked.pop("history"), "--history") / 86400)),
+        kind=params.pop("kind"),
+        pool=params.pop("pool"),
+        load=params.pop("load"),
+        namespace=params.pop("namespace"),
+        days=max(1, round(seconds_of(params.pop("history"), "--history") / 86400)),
         step=seconds_of(step, "--step"),
         open=opener(where),
     )
 
 
-@click.command("forecast", short_help="Forecast load, with quantiles, or abstain and say why.")
+@click.command("forecast", short_help="Forecast load with quantiles, or abstain with a reason.")
 @origin_options
-@click.option("--step", default="5m", show_default=True, metavar="DURATION", help="Of a source: length of a bin.")
-@click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="How far ahead: 15m, 24h, 7d.")
+@click.option(
+    "--step", default="5m", show_default=True, metavar="DURATION", help="Length of a bin. Only with a source."
+)
+@click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="Forecast horizon: 15m, 24h, 7d.")
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
-@click.option(
-    "--from", "begin", metavar="TIME", help="First step; only earlier data are used. Default: after the data."
-)
+@click.option("--from", "begin", metavar="TIME", help="First step; later data are ignored. Default: after the data.")
 @model_options
 @calendar_options
-@click.option("--keep-outages", is_flag=True, help="Do not take drops that look like an outage for gaps.")
-@click.option("--capacity", is_flag=True, help="Instead: what one replica can serve, from load and latency in history.")
-@click.option("--out", "target", metavar="PATH", help="Write to PATH (replaced in one step), not standard output.")
-@click.option("--fail-on-abstain", is_flag=True, help="Exit 1 when the forecast abstains.")
+@click.option("--keep-outages", is_flag=True, help="Drops that look like an outage as data, not as gaps.")
+@click.option("--capacity", is_flag=True, help="Capacity of one replica from history, instead of a forecast.")
+@click.option("--out", "target", metavar="PATH", help="Output file, replaced atomically. Default: standard output.")
+@click.option("--fail-on-abstain", is_flag=True, help="Exit code 1 if the forecast abstains.")
 @click.pass_context
-def command(context: click.Context, /, **asked: Any) -> None:
+def command(context: click.Context, /, **params: Any) -> None:
     """Forecast the load of one pool from a file, or of every pool of a source.
 
     Data go to standard output, remarks to standard error. When the measured skill is too low the forecast abstains:
-    the numbers are then a plain baseline, the reason is said, and the exit code is still 0 unless
+    the numbers are then a plain baseline, the reason is printed, and the exit code is still 0 unless
     --fail-on-abstain is given.
     """
     from inferdoc.forecast import command as work
 
-    where = origin(asked, asked.pop("step"))
-    if asked.pop("capacity"):
-        context.exit(work.capacity(origin=where, begin=asked["begin"], output=asked["output"], target=asked["target"]))
-    context.exit(work.run(origin=where, **asked))
+    where = origin(params, params.pop("step"))
+    if params.pop("capacity"):
+        chosen = {name: params[name] for name in ("begin", "output", "target")}
+        context.exit(work.capacity(origin=where, **chosen))
+    context.exit(work.run(origin=where, **params))

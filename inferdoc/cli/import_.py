@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 @click.command("import", short_help="Read OpenMetrics text, or what `export` wrote.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--store", metavar="PATH", help="The embedded store to fill (default: the configured one).")
+@click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
 @options.most_series(500_000, "file")
 @click.option(
-    "--timeout", metavar="DURATION", help="Read a file for so long, and keep what was read (default: no end)."
+    "--timeout", metavar="DURATION", help="Time limit per file; samples read so far are stored (default: none)."
 )
-@click.option("--lenient", is_flag=True, help="Keep what can be read of a file that is cut or breaks the standard.")
+@click.option("--lenient", is_flag=True, help="Readable part of a truncated or invalid file.")
 def command(files: tuple[str, ...], store: str | None, max_series: int, timeout: str | None, lenient: bool) -> None:
     """Put OpenMetrics text with timestamps, or what `export -o parquet` wrote, into the embedded store.
 
@@ -43,7 +43,7 @@ def command(files: tuple[str, ...], store: str | None, max_series: int, timeout:
                 done = import_file(target, file, bar.show, max_series, strict=not lenient, seconds=seconds)
             messages.warn(done.problems)
             stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
-            messages.say(f"{file}: {stored}")
+            messages.note(f"{file}: {stored}")
 
 
 class _Bar:
@@ -51,12 +51,12 @@ class _Bar:
 
     def __init__(self, title: str) -> None:
         self._title = title
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self._bar: Progress | None = None
 
     def show(self, share: float) -> None:
         if self._bar is None:
-            if time.monotonic() - self._began < 1.0 or not sys.stderr.isatty():
+            if time.monotonic() - self._started < 1.0 or not sys.stderr.isatty():
                 return
             from rich.markup import escape
             from rich.progress import Progress

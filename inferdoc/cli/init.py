@@ -37,8 +37,8 @@ class FoundServer:
     metavar="FILE",
     help="Configuration file to write.",
 )
-@click.option("--force", is_flag=True, help="Replace FILE.")
-def command(path: Path, force: bool, **asked: Any) -> int:
+@click.option("--force", is_flag=True, help="Replacement of an existing FILE.")
+def command(path: Path, force: bool, **params: Any) -> int:
     """Find a Prometheus, show engines, pools, tiers and what is missing, and write inferdoc.toml.
 
     Looks at --prometheus, INFERDOC_PROMETHEUS_URL, the configuration, localhost:9090, services of the cluster that this
@@ -48,20 +48,20 @@ def command(path: Path, force: bool, **asked: Any) -> int:
     from inferdoc.replacing import replace_file
     from inferdoc.report.first_run import NEXT, configuration_text, fleet_lines, fleet_of
 
-    if asked.get("store"):
-        raise click.UsageError("--store: init looks for a Prometheus; inferdoc doctor examines a store")
+    if params.get("store"):
+        raise click.UsageError("--store is not supported by init; run `inferdoc doctor --store PATH`")
     if path.exists() and not force:
-        raise InferdocError(f"{path}: exists; --force replaces it, --out FILE writes another one")
+        raise InferdocError(f"{path}: file exists; pass --force to replace it, or --out FILE")
     config = options.configuration()
-    with _server(config.source.prometheus, asked) as server:
+    with _server(config.source.prometheus, params) as server:
         if server is None:
             raise SourceError(
                 "no Prometheus found: give --prometheus URL, run where kubectl reaches the cluster, or fill a store "
                 "with inferdoc collect --target URL"
             )
         click.echo(one_line(f"prometheus  {server.stored} ({server.how})"))
-        messages.say(f"reading the last 15 minutes of {server.address}")
-        source = options.source(config, asked | {"prometheus": server.address})
+        messages.note(f"reading the last 15 minutes of {server.address}")
+        source = options.source(config, params | {"prometheus": server.address})
         fleet, visibility = fleet_of(source, config, options.catalogue(config))
     click.echo(page(list(fleet_lines(fleet, visibility))))
     text = configuration_text(server.stored, [member.pool for member in fleet.members], server.comment)
@@ -76,19 +76,19 @@ def command(path: Path, force: bool, **asked: Any) -> int:
 
 
 @contextmanager
-def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[FoundServer | None]:
-    """The first server that responds, one after the other. One that was named is taken as it is: reading it tells what
-    is wrong with it."""
+def _server(configured: str | None, params: dict[str, Any]) -> Iterator[FoundServer | None]:
+    """The first server that responds, one after the other. A configured server is not tested here: the first read
+    reports its error."""
     from inferdoc.cluster.port_forward import forwarded, server_services
     from inferdoc.errors import SourceError
     from inferdoc.source import find_server
 
-    named = asked.get("prometheus")
+    named = params.get("prometheus")
     if named or configured:
         how = "--prometheus" if named else "configured"
         yield FoundServer(str(named or configured), str(named or configured), how)
         return
-    messages.say("looking for a Prometheus: localhost:9090, services of this cluster, kubectl")
+    messages.note("looking for a Prometheus: localhost:9090, services of this cluster, kubectl")
     for how, addresses in (
         ("on this machine", [find_server.LOCAL]),
         ("service of this cluster", list(find_server.in_cluster(os.environ))),
@@ -100,10 +100,10 @@ def _server(configured: str | None, asked: dict[str, Any]) -> Iterator[FoundServ
     try:
         services = server_services()
     except SourceError as error:
-        messages.say(str(error))
+        messages.note(str(error))
         services = []
     for service in services[: find_server.MOST_TRIED]:
-        messages.say(f"trying service {service.namespace}/{service.name} through kubectl port-forward")
+        messages.note(f"trying service {service.namespace}/{service.name} through kubectl port-forward")
         with forwarded(service) as address:
             if address is not None and find_server.responding([address]) is not None:
                 yield FoundServer(address, find_server.LOCAL, f"kubectl: {service.inside}", service.forward)

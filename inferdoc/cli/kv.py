@@ -10,44 +10,43 @@ from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show
 
 
-@click.command("kv", short_help="What prefix caching saves, and what a larger cache or a tier below would.")
+@click.command("kv", short_help="Estimate the savings of prefix caching by cache size.")
 @click.argument("pool", required=False)
 @options.source_options
-@click.option("--history", default="1d", show_default=True, metavar="DURATION", help="How far to read back.")
+@click.option("--history", default="1d", show_default=True, metavar="DURATION", help="History to read.")
 @click.option("--host-gib", type=float, metavar="GIB", help="Host memory for the KV of one replica.")
 @click.option("--nvme-gib", type=float, metavar="GIB", help="NVMe for the KV of one replica.")
-@click.option("--nvme-gbps", type=float, metavar="N", help="GB/s that its drives read together (default 7).")
+@click.option("--nvme-gbps", type=float, metavar="N", help="Read bandwidth of NVMe per replica in GB/s (default 7).")
+@click.option("--gpus", type=click.IntRange(1, 1024), metavar="N", help="GPUs of a pod (default: from its exporter).")
 @click.option(
-    "--gpus", type=click.IntRange(1, 1024), metavar="N", help="GPUs of a pod (default: as its exporter tells)."
+    "--model", metavar="FILE|NAME", help="Model: a config.json, its folder, or a known name (default: as served)."
 )
-@click.option("--model", metavar="FILE|NAME", help="A config.json, its folder, or a known model (default: as served).")
 @click.option(
     "--kv-dtype",
     type=click.Choice(["bf16", "fp16", "fp8", "int8", "nvfp4"]),
-    help="Of the KV cache (default: as the engine says; its auto is taken for 16 bits).",
+    help="Data type of the KV cache (default: from the engine; auto counts as 16 bits).",
 )
-@click.option("--tenant-label", metavar="NAME", help="A label of the engines' series that tells tenants.")
+@click.option("--tenant-label", metavar="NAME", help="Label of the engine metrics that identifies tenants.")
 @click.option("-o", "--output", type=click.Choice(["text", "json", "html"]), default="text", show_default=True)
-@click.option("-v", "--verbose", is_flag=True, help="Also formula, inputs and source of each number.")
-def command(**asked: Any) -> int:
-    """Work out what the prefix cache of a live pool gives, and what another would: hits at half, twice and ten times
-    the size, with FP8, host memory or NVMe; GPUs that it saves; reload against recompute. POOL may be left out where
+@click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+def command(**params: Any) -> int:
+    """Report the prefix cache hit rate of a live pool and predict it for other caches: half, twice and ten times the
+    size, FP8, host memory or NVMe; the GPUs that the cache saves; reload compared with recompute. POOL is optional if
     there is one.
 
-    Smaller caches are told from the gaps between uses of blocks (vLLM --kv-cache-metrics), larger ones from what pods
-    showed at other hours, else by extrapolation, with a range from no gain to twice what is expected.
+    Smaller caches are predicted from reuse gaps of blocks (vLLM --kv-cache-metrics). Larger caches are predicted from
+    other hours of the pods, else extrapolated, with a range from no gain to twice the expected gain.
 
-    Exit codes: 0 told, 2 usage, or a pool whose cache was never at work, 3 no other size can be told, 4 the source
-    could not be read.
+    Exit codes: 0 success, 2 usage, or a pool without prefix caching, 3 not enough data, 4 source not readable.
     """
     from inferdoc.kv.answer import kv_as_asked
     from inferdoc.report import render_kv
 
     config = options.configuration()
-    source, catalogue = options.source(config, asked), options.catalogue(config)
+    source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = kv_as_asked(source, config, catalogue, asked)
-    colour = options.coloured() and asked["output"] == "text"
-    show(render_kv(answer, asked["output"], verbose=asked["verbose"], colour=colour), coloured=colour)
+        answer = kv_as_asked(source, config, catalogue, params)
+    colour = options.coloured() and params["output"] == "text"
+    show(render_kv(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)
     return 0 if answer.other_sizes else 3

@@ -56,7 +56,7 @@ THREADS_OF_NUMPY = "OPENBLAS_NUM_THREADS"
 
 
 class Commands(click.Group):
-    """Commands in the order people need them; a module is imported when its command is asked for."""
+    """Commands in the order people need them; a module is imported with its command."""
 
     def list_commands(self, context: click.Context) -> list[str]:
         """Their names in order."""
@@ -99,10 +99,10 @@ class Commands(click.Group):
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="Of remarks, warnings and errors on standard error.",
+    help="Format of messages on standard error.",
 )
-@click.option("--debug", is_flag=True, help="Show the traceback of an error.")
-@click.option("--no-color", is_flag=True, help="No colour, as with NO_COLOR.")
+@click.option("--debug", is_flag=True, help="Traceback of an error.")
+@click.option("--no-color", is_flag=True, help="No color, as with NO_COLOR.")
 @click.pass_context
 def cli(
     context: click.Context,
@@ -112,7 +112,7 @@ def cli(
     debug: bool,
     no_color: bool,
 ) -> None:
-    """Say what is wrong with an LLM-inference fleet, since when, on which pods, how sure, and what to do next."""
+    """Diagnose LLM inference fleets: the cause, its onset, its pods, the confidence, and the next step."""
     messages.write_as(log_format)
     context.obj = {"config_file": config_file, "catalogue": catalogue, "debug": debug}
     if no_color or os.environ.get("NO_COLOR"):

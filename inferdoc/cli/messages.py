@@ -1,5 +1,4 @@
-"""What is said beside the data, on standard error: remarks, warnings, and the one line that ends a command. Text for
-people, or JSON, one object a line, for what collects logs (--log-format json)."""
+"""Messages on standard error: notes, warnings and the final error, as text or as JSON lines (--log-format json)."""
 
 from __future__ import annotations
 
@@ -22,13 +21,13 @@ _form: Form = "text"
 
 
 def write_as(form: Form) -> None:
-    """How messages are written from now on, whichever thread has one."""
+    """Set the format of messages, for all threads."""
     global _form
     _form = form
 
 
-def say(line: str) -> None:
-    """A remark: how far the work is, what was done."""
+def note(line: str) -> None:
+    """Print a note."""
     _write("info", line)
 
 
@@ -39,7 +38,7 @@ def warn(warnings: Iterable[str]) -> None:
 
 
 def fail(line: str) -> None:
-    """Why a command ends without what was asked of it."""
+    """Print the error that ends a command."""
     _write("error", line)
 
 

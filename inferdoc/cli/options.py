@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
-    from inferdoc.pages.look import Pace
+    from inferdoc.pages.live_scrape import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -33,18 +33,20 @@ HEADER = click.option(
     "headers",
     multiple=True,
     metavar="NAME: VALUE",
-    help="Sent with every request, e.g. X-Scope-OrgID: team-a.",
+    help="Header of every request, e.g. X-Scope-OrgID: team-a.",
 )
 SOURCE_OPTIONS: tuple[Decorator, ...] = (
-    click.option("--prometheus", metavar="URL", help="Any server with the Prometheus HTTP API."),
-    click.option("--store", metavar="PATH", help="The embedded store."),
-    click.option("--bearer-token-file", metavar="FILE", help="Token sent to the server."),
-    click.option("--username", metavar="NAME", help="Basic authentication; the password stands in --password-file."),
-    click.option("--password-file", metavar="FILE", help="Or INFERDOC_PROMETHEUS_PASSWORD."),
-    click.option("--ca-file", metavar="FILE", help="Who may sign the server's certificate."),
+    click.option("--prometheus", metavar="URL", help="URL of a server with the Prometheus HTTP API."),
+    click.option("--store", metavar="PATH", help="Path of the embedded store."),
+    click.option("--bearer-token-file", metavar="FILE", help="File with the bearer token of the server."),
+    click.option("--username", metavar="NAME", help="User for basic authentication. Requires --password-file."),
+    click.option("--password-file", metavar="FILE", help="Password file (or INFERDOC_PROMETHEUS_PASSWORD)."),
+    click.option("--ca-file", metavar="FILE", help="CA bundle that verifies the server certificate."),
     HEADER,
     click.option(
-        "--timeout", metavar="DURATION", help="For one read with its retries (default 60s of a server, 10m of a store)."
+        "--timeout",
+        metavar="DURATION",
+        help="Time limit of one read with retries (default: 60s for a server, 10m for a store).",
     ),
 )
 
@@ -53,11 +55,11 @@ ENGINE_OPTIONS: tuple[Decorator, ...] = (
     click.option(
         "--engine",
         type=click.Choice(["local", "ray", "dask"]),
-        help="Read a store by several workers: processes here, or actors of a Ray or Dask cluster.",
+        help="Workers that read a store: local processes, or actors of a Ray or Dask cluster.",
     ),
-    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="How many (default: all the engine has)."),
+    click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Number of workers (default: all)."),
     click.option(
-        "--address", metavar="ADDRESS", help="Of a Ray or Dask cluster that runs, and sees the store under its path."
+        "--address", metavar="ADDRESS", help="Address of a running Ray or Dask cluster that can read the store path."
     ),
 )
 
@@ -68,20 +70,19 @@ FLEET_OPTIONS: tuple[Decorator, ...] = (
         "labels",
         multiple=True,
         metavar="LABEL=VALUE",
-        help="Read only series with this label. What is not read is not compared with either: to look at one pod, use "
-        "--pod.",
+        help="Filter on series before they are read and compared. Use --pod to report on one pod.",
     ),
-    click.option("--model", help="Report on this served model; all is read and compared, here and below."),
-    click.option("--namespace", help="Report on this namespace."),
-    click.option("--cluster", help="Report on this cluster."),
-    click.option("--tier", help="Report on this hardware tier."),
-    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Report on pods in this role."),
-    click.option("--pod", help="Report on this pod."),
+    click.option("--model", help="Served model to report on; all pods are still compared."),
+    click.option("--namespace", help="Namespace to report on."),
+    click.option("--cluster", help="Cluster to report on."),
+    click.option("--tier", help="Hardware tier to report on."),
+    click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Role to report on."),
+    click.option("--pod", help="Pod to report on."),
 )
 
 
 def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
-    """Several options as one decorator, in the order of the help. words: what they are about."""
+    """Several options as one decorator, in the order of the help. words: their docstring."""
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         for option in reversed(decorators):
@@ -96,19 +97,19 @@ source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authe
 engine_options = stacked(ENGINE_OPTIONS, "--engine, --workers, --address: who reads a store.")
 part_of_fleet = stacked(
     FLEET_OPTIONS,
-    "-l: which series are read; --model, --namespace, --tier, --role, --pod: what the report is about.",
+    "-l filters series; --model, --namespace, --tier, --role and --pod filter the report.",
 )
 part_of_pools = stacked(FLEET_OPTIONS[:-1], "The same without --pod, where pools are the smallest part.")
 
 
 def window_end(function: Decorated) -> Decorated:
-    """--until, for the commands that look at a stretch."""
-    words = "Its end: a time, now, or latest (the newest sample)."
+    """--until, for commands with a time window."""
+    words = "End of the window: a time, now, or latest (the newest sample)."
     return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
 
 
 def named_sources(look_for: str) -> Decorator:
-    """Sources by name, for the commands that find out what each is. look_for: how long live pages are looked at."""
+    """Source arguments whose type is detected. look_for: default scrape time of a live URL."""
     return stacked(
         (
             click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
@@ -118,17 +119,17 @@ def named_sources(look_for: str) -> Decorator:
                 default=look_for,
                 show_default=True,
                 metavar="DURATION",
-                help="How long to look at live pages.",
+                help="Scrape time of a live URL.",
             ),
             click.option(
                 "--interval",
                 default="5s",
                 show_default=True,
                 metavar="DURATION",
-                help="Between two scrapes of a live page.",
+                help="Scrape interval of a live URL.",
             ),
         ),
-        "Sources by name, and how live pages are looked at.",
+        "Source arguments, and how a live URL is scraped.",
     )
 
 
@@ -140,7 +141,7 @@ def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
         default=default,
         show_default=True,
         metavar="N",
-        help=f"Of a {of_what} with more, the metrics with the most label sets are left out.",
+        help=f"Series limit of a {of_what}; metrics with the most series are dropped first.",
     )
 
 
@@ -153,25 +154,25 @@ def output_folder(default: str) -> Callable[[Decorated], Decorated]:
         default=Path(default),
         show_default=True,
         metavar="DIR",
-        help="The folder of the generated files.",
+        help="Folder of the generated files.",
     )
 
 
 RECORD = click.option(
-    "--record", metavar="PATH", help="The incident record (default: [serve] record, or the data folder)."
+    "--record", metavar="PATH", help="Incident database (default: [serve] record, or the data folder)."
 )
-CHECK = click.option("--check", is_flag=True, help="Write nothing; exit 1 where the files are out of date.")
+CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
 RUNBOOK_BASE = click.option(
-    "--runbook-base", metavar="URL", help="Runbooks lie under it (default: `runbook_base` of the configuration)."
+    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
 )
 
 
-def told(problems: Iterable[str], summary: str) -> int:
-    """Say what a check found; its exit status."""
+def report_problems(problems: Iterable[str], summary: str) -> int:
+    """Print the problems of a check; its exit code."""
     found = list(problems)
     for line in found:
         click.echo(one_line(line))
-    messages.say(summary)
+    messages.note(summary)
     return 1 if found else 0
 
 
@@ -218,42 +219,42 @@ def catalogue(config: Config) -> Catalogue:
     return load_catalogue(overlays(config), disabled=config.recipes.disabled, promises=promises)
 
 
-def source(config: Config, asked: dict[str, Any]) -> Identified:
+def source(config: Config, params: dict[str, Any]) -> Identified:
     """Open the source: flag, environment, configuration, else the default embedded store."""
     from inferdoc.source.configured import open_configured
 
-    one_source(asked)
-    store_path(config, asked.get("store"))
-    headers = headers_of(asked.get("headers") or ())
-    return open_configured(config, asked, overlays(config), headers, _tell_parts)
+    one_source(params)
+    store_path(config, params.get("store"))
+    headers = parse_headers(params.get("headers") or ())
+    return open_configured(config, params, overlays(config), headers, _show_parts)
 
 
 @contextmanager
-def opened(config: Config, asked: dict[str, Any]) -> Iterator[Identified]:
+def opened(config: Config, params: dict[str, Any]) -> Iterator[Identified]:
     """The source by its name or its flag. Pages are kept in a store for as long."""
-    pages = named(asked)
+    pages = named(params)
     if pages is None:
-        yield source(config, asked)
+        yield source(config, params)
         return
-    _only_one(asked, "store")
-    from inferdoc.pages.diagnosis import store_of_pages
+    _only_one(params, "store")
+    from inferdoc.pages.diagnosis import store_pages
 
-    with store_of_pages(pages, scraping(asked), pace(asked), messages.say) as path:
-        yield source(config, asked | {"store": str(path)})
+    with store_pages(pages, scraping(params), pace(params), messages.note) as path:
+        yield source(config, params | {"store": str(path)})
 
 
-def pace(asked: dict[str, Any]) -> Pace:
-    """How live pages are looked at."""
-    from inferdoc.pages.look import Pace
+def pace(params: dict[str, Any]) -> Pace:
+    """Scrape time and interval of a live URL."""
+    from inferdoc.pages.live_scrape import Pace
     from inferdoc.times import length_of
 
-    return Pace(max(1.0, length_of(asked["interval"], "--interval")), length_of(asked["look_for"], "--for"))
+    return Pace(max(1.0, length_of(params["interval"], "--interval")), length_of(params["look_for"], "--for"))
 
 
-def one_source(asked: dict[str, Any]) -> None:
+def one_source(params: dict[str, Any]) -> None:
     """Refuse two sources."""
-    if asked.get("prometheus") and asked.get("store"):
-        raise click.UsageError("--prometheus and --store name two sources: give one of them")
+    if params.get("prometheus") and params.get("store"):
+        raise click.UsageError("--prometheus and --store are mutually exclusive")
 
 
 def config_path() -> str | None:
@@ -262,74 +263,74 @@ def config_path() -> str | None:
     return path
 
 
-def scraping(asked: dict[str, Any]) -> ScrapeOptions:
+def scraping(params: dict[str, Any]) -> ScrapeOptions:
     """How pages are scraped: with the credentials of the flags alone. Those of the configuration belong to its server,
     not to whatever is named on a command line."""
     from inferdoc.collect.scrape import ScrapeOptions
 
     def path(name: str) -> Path | None:
-        return Path(asked[name]) if asked.get(name) else None
+        return Path(params[name]) if params.get(name) else None
 
     return ScrapeOptions(
         ca_file=path("ca_file"),
         bearer_token_file=path("bearer_token_file"),
-        username=asked.get("username"),
+        username=params.get("username"),
         password_file=path("password_file"),
-        headers=headers_of(asked.get("headers") or ()),
+        headers=parse_headers(params.get("headers") or ()),
     )
 
 
-def named(asked: dict[str, Any]) -> list[Recognised] | None:
+def named(params: dict[str, Any]) -> list[Recognised] | None:
     """What the arguments of a command are, where they are pages; a server or a store among them is put in the place of
     its flag instead."""
-    texts = asked.get("sources") or ()
+    texts = params.get("sources") or ()
     if not texts:
         return None
     from inferdoc.pages.diagnosis import is_served, recognised
 
-    _only_one(asked, "prometheus")
-    found = recognised(texts, scraping(asked))
+    _only_one(params, "prometheus")
+    found = recognised(texts, scraping(params))
     if not is_served(found):
         return found
-    _only_one(asked, "store")
-    asked[found[0].kind] = found[0].address
+    _only_one(params, "store")
+    params[found[0].kind] = found[0].address
     return None
 
 
-def _only_one(asked: dict[str, Any], flag: str) -> None:
+def _only_one(params: dict[str, Any], flag: str) -> None:
     """Refuse a flag that names another source than the arguments do."""
-    if asked.get(flag):
-        raise click.UsageError(f"{asked['sources'][0]} and --{flag} name two sources: give one of them")
+    if params.get(flag):
+        raise click.UsageError(f"{params['sources'][0]} and --{flag} are mutually exclusive")
 
 
-def headers_of(texts: Iterable[str]) -> dict[str, str]:
+def parse_headers(texts: Iterable[str]) -> dict[str, str]:
     """The values of --header as a dict. A text that is refused is not repeated: it may be a secret."""
     headers = {}
     for text in texts:
         name, colon, value = text.partition(":")
         if not colon or not name.strip():
-            raise click.UsageError("a --header is written NAME: VALUE")
+            raise click.UsageError("--header must be NAME: VALUE")
         headers[name.strip()] = value.strip()
     return headers
 
 
-def record(asked: str | None) -> Record:
-    """The incident record, to be read."""
+def record(params: str | None) -> Record:
+    """The incident database."""
     from inferdoc.config import record_file
     from inferdoc.incidents.record import Record
 
-    return Record(asked or record_file(configuration()))
+    return Record(params or record_file(configuration()))
 
 
-def store_path(config: Config, asked: str | None) -> str:
+def store_path(config: Config, params: str | None) -> str:
     """The embedded store of this run: flag, environment, configuration, else the default one."""
     from inferdoc.config import default_store
 
-    if asked is not None and not asked.strip():
-        raise click.UsageError("--store is empty: give the path of a store, or leave it out")
-    path = asked or config.source.store or str(default_store())
+    if params is not None and not params.strip():
+        raise click.UsageError("--store must not be empty")
+    path = params or config.source.store or str(default_store())
     if any(0xD800 <= ord(character) <= 0xDFFF for character in path):
-        raise click.UsageError(f"--store {path} is not UTF-8: give the store a name that is")
+        raise click.UsageError(f"--store {path}: the path must be UTF-8")
     return path
 
 
@@ -357,8 +358,8 @@ def working(what: str) -> Iterator[None]:
 _status: ContextVar[Callable[[str], None] | None] = ContextVar("status", default=None)
 
 
-def _tell_parts(done: int, of: int) -> None:
-    """Say beside the spinner, where there is one, how many workers have answered."""
-    tell = _status.get()
-    if tell is not None:
-        tell(f"{done} of {of} workers have answered")
+def _show_parts(done: int, of: int) -> None:
+    """Show beside the spinner how many workers responded."""
+    show_part = _status.get()
+    if show_part is not None:
+        show_part(f"{done} of {of} workers responded")

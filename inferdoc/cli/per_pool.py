@@ -35,8 +35,8 @@ def _values(
 
     usual, own = default, {}
     for text in texts:
-        pool, _, told = text.rpartition("=")
-        value = kind.convert(told, option, context)
+        pool, _, given = text.rpartition("=")
+        value = kind.convert(given, option, context)
         if pool:
             own[pool.strip()] = value
         else:

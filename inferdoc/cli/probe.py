@@ -31,6 +31,6 @@ def command(url: str, timeout: str, headers: tuple[str, ...], model: str | None)
     """
     from inferdoc.collect.probe import probe
 
-    found = probe(url, timeout_of(timeout), options.headers_of(headers), model)
+    found = probe(url, timeout_of(timeout), options.parse_headers(headers), model)
     click.echo(f"{found.outcome.upper()}  {url}: {WORDS[found.outcome]} ({found.detail}, {found.seconds:.2f} s)")
     return 0 if found.outcome == "alive" else 1

@@ -18,4 +18,4 @@ class Progress:
         tenth = int(share * 10)
         if tenth > self._tenth and sys.stderr.isatty():
             self._tenth = tenth
-            messages.say(f"{self._title}: {tenth * 10} %")
+            messages.note(f"{self._title}: {tenth * 10} %")

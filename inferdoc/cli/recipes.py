@@ -41,7 +41,7 @@ def show(cause: str) -> None:
 def check(path: Path | None) -> int:
     """Check your own cause file, or the whole catalogue: names, numbers, limits, what is still to be filled in. Exit 1
     where something is wrong."""
-    from inferdoc.report.new_cause import problems
+    from inferdoc.report.recipes import problems
 
     catalogue = options.catalogue(options.configuration())
     found = catalogue.problems() if path is None else problems(catalogue, path)
@@ -57,11 +57,11 @@ def check(path: Path | None) -> int:
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
     show_default=True,
-    help="The catalogue folder to write into; name it with --catalogue afterwards.",
+    help="Catalogue folder to write to; pass it with --catalogue later.",
 )
 def new(cause: str, into: Path) -> None:
     """Write the three files of a cause of your own, to be filled in: the cause, its page, its scenario."""
-    from inferdoc.report.new_cause import write_new
+    from inferdoc.report.recipes import write_new
 
     written = write_new(into, cause, options.catalogue(options.configuration()))
     done = f"fill them in; inferdoc recipes check {written[0]} says what is missing"

@@ -10,7 +10,7 @@ from inferdoc.cli.streams import show
 from inferdoc.escaping import page as lines
 
 
-@click.command("runbook", short_help="The page of a cause, in the terminal.")
+@click.command("runbook", short_help="Show the runbook of a cause.")
 @click.argument("cause", metavar="[ID]", required=False, shell_complete=PAGES)
 def command(cause: str | None) -> None:
     """Show the runbook page of a cause; without an ID, list the pages."""

@@ -9,32 +9,30 @@ import click
 from inferdoc.cli import messages, options
 
 
-@click.command("serve", short_help="Alerts in, diagnoses out: a service beside Alertmanager.")
+@click.command("serve", short_help="Diagnose Alertmanager notifications as a service.")
 @options.source_options
-@click.option("--listen", metavar="ADDRESS", help="Where to listen (default: [serve] listen, or 127.0.0.1:9109).")
+@click.option("--listen", metavar="ADDRESS", help="Listen address (default: [serve] listen, or 127.0.0.1:9109).")
 @options.RECORD
-@click.option("--judge-every", metavar="DURATION", help="Look at the whole fleet so often, for the pages and /metrics.")
-@click.option(
-    "--forecast-every", metavar="DURATION", help="Forecast the next day of every pool so often, for /metrics."
-)
-def command(**asked: Any) -> None:
-    """Take Alertmanager's webhook at /alertmanager, look at each incident, and tell the outputs of [serve] what is
-    wrong, since when, on which pods, and what to do next.
+@click.option("--judge-every", metavar="DURATION", help="Interval at which the whole fleet is diagnosed.")
+@click.option("--forecast-every", metavar="DURATION", help="Interval at which the next day of every pool is forecast.")
+def command(**params: Any) -> None:
+    """Receive Alertmanager webhooks at /alertmanager, diagnose each incident, and send the result to the outputs in
+    [serve].
 
-    Every verdict is kept in the incident record (`inferdoc history`). Pages at /, an API at /api/v1, metrics at
-    /metrics. Others than this machine are served only with credentials. SIGTERM finishes what is under way.
+    Every verdict is stored in the incident database (`inferdoc history`). The web UI is at /, the API at /api/v1,
+    metrics at /metrics. Other hosts need credentials. SIGTERM finishes running diagnoses first.
     """
     from inferdoc.serve.command import serve
 
     config = options.configuration()
-    headers = options.headers_of(asked.get("headers") or ())
-    options.one_source(asked)
+    headers = options.parse_headers(params.get("headers") or ())
+    options.one_source(params)
     serve(
         config,
         options.catalogue(config),
-        asked,
+        params,
         headers,
-        messages.say,
+        messages.note,
         options.config_path(),
         options.overlays(config),
     )

@@ -19,33 +19,31 @@ from inferdoc.escaping import one_line
     "name",
     metavar="FILE|ID",
     shell_complete=SCENARIOS,
-    help="A scenario file, or the id of one that comes with inferdoc.",
+    help="Scenario file, or the id of a built-in scenario.",
 )
-@click.option("--list", "listed", is_flag=True, help="The scenarios that come with inferdoc.")
-@click.option("--pods", type=click.IntRange(1, 4096), metavar="N", help="Grow or shrink the first pool to N pods.")
-@click.option("--seed", type=click.IntRange(0), metavar="S", help="Another course of the same events.")
-@click.option("--duration", metavar="D", help="How long, for example 30m (default: as the scenario says).")
+@click.option("--list", "listed", is_flag=True, help="List of built-in scenarios.")
+@click.option("--pods", type=click.IntRange(1, 4096), metavar="N", help="Number of pods of the first pool.")
+@click.option("--seed", type=click.IntRange(0), metavar="S", help="Random seed.")
+@click.option("--duration", metavar="D", help="Length, for example 30m (default: from the scenario).")
 @click.option("--vllm", "version", metavar="VERSION", help="Metric names of an older vLLM, for example 0.11 or 0.15.")
 @click.option(
     "--surroundings",
     type=click.IntRange(0),
     metavar="S",
-    help="Draw everything beside the fault by this seed: lost scrapes, labels, pod names, neighbours, rollouts.",
+    help="Seed of the surroundings: lost scrapes, labels, pod names, neighbors, rollouts.",
 )
-@click.option(
-    "--out", metavar="FILE", help="OpenMetrics text with timestamps; .gz compresses; default: standard output."
-)
-@click.option("--store", metavar="PATH", help="Put the scrapes straight into an embedded store instead.")
+@click.option("--out", metavar="FILE", help="Output file, OpenMetrics text; .gz compresses. Default: standard output.")
+@click.option("--store", metavar="PATH", help="Embedded store to write instead.")
 @click.option(
     "--live",
     is_flag=True,
-    help="Serve every target's /metrics on loopback until interrupted; prints what a Prometheus needs to scrape them.",
+    help="Server for the /metrics of every target on loopback; prints the scrape configuration.",
 )
 @click.option(
     "--port", type=click.IntRange(1024, 60000), default=18000, show_default=True, help="First port of --live."
 )
 @click.option(
-    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Of --live: times real time."
+    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Speed factor. Requires --live."
 )
 def command(
     name: str | None,
@@ -75,9 +73,9 @@ def command(
             click.echo(one_line(f"{scenario.id:<34} {scenario.title}"))
         return 0
     if name is None:
-        raise InferdocError("say which fleet: --scenario FILE or ID; --list names those that come with inferdoc")
+        raise InferdocError("--scenario is required; run `inferdoc simulate --list` for the ids")
     if out and store:
-        raise InferdocError("--out and --store say two places: give one of them")
+        raise InferdocError("--out and --store are mutually exclusive")
     scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
     if surroundings is not None:
         from inferdoc.simulate.randomise import surrounded_by
@@ -86,7 +84,7 @@ def command(
     if live:
         from inferdoc.simulate.live import serve
 
-        serve(scenario, port, speed, messages.say, lambda text: click.echo(text, nl=False))
+        serve(scenario, port, speed, messages.note, lambda text: click.echo(text, nl=False))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.recording import record
@@ -102,5 +100,5 @@ def command(
         samples, place = write_file(targets, Path(out)), out
     else:
         samples, place = write_openmetrics(targets, exact()), "standard output"
-    messages.say(f"{place}: {samples} samples of {len(targets)} targets")
+    messages.note(f"{place}: {samples} samples of {len(targets)} targets")
     return 0

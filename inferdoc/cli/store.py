@@ -8,22 +8,22 @@ import click
 
 from inferdoc.cli import messages, options
 
-STORE = click.option("--store", metavar="PATH", help="The embedded store (default: the configured one).")
+STORE = click.option("--store", metavar="PATH", help="Path of the embedded store (default: the configured one).")
 
 
 @click.group(
     "store",
-    short_help="What the embedded store holds, and dropping old scrapes.",
+    short_help="Inspect the embedded store and drop old scrapes.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 def command() -> None:
-    """Look into the embedded store, and drop what is no longer wanted."""
+    """Inspect the embedded store and drop old scrapes."""
 
 
-@command.command("info", short_help="Spans, origin, series and bytes.")
+@command.command("info", short_help="Show time ranges, origin, series and bytes.")
 @STORE
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
-@click.option("--check", is_flag=True, help="Also read every scrape and verify its checksum.")
+@click.option("--check", is_flag=True, help="Checksum verification of every scrape.")
 def info(store: str | None, output: str, check: bool) -> None:
     """Say what the store holds: how much was collected and how much imported, from when to when, series and bytes."""
     from inferdoc.report.stores import inventory_lines
@@ -51,10 +51,10 @@ def info(store: str | None, output: str, check: bool) -> None:
 
 @command.command("prune", short_help="Drop the oldest scrapes, by age or by size.")
 @STORE
-@click.option("--older-than", metavar="DURATION", help="Drop scrapes this much older than the newest one.")
-@click.option("--max-mb", type=click.IntRange(min=1), metavar="MB", help="Drop the oldest beyond this store size.")
+@click.option("--older-than", metavar="DURATION", help="Maximum age, counted from the newest scrape.")
+@click.option("--max-mb", type=click.IntRange(min=1), metavar="MB", help="Maximum store size.")
 @click.option("--imported", is_flag=True, help="Also drop what was imported; without this it is kept.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Report without changes.")
 def prune(store: str | None, older_than: str | None, max_mb: int | None, imported: bool, dry_run: bool) -> None:
     """Drop the oldest scrapes. What was imported stays without --imported; the newest scrapes always stay.
 
@@ -65,7 +65,7 @@ def prune(store: str | None, older_than: str | None, max_mb: int | None, importe
     from inferdoc.times import seconds_of
 
     if older_than is None and max_mb is None:
-        raise click.UsageError("nothing to drop: give --older-than, --max-mb or both")
+        raise click.UsageError("--older-than or --max-mb is required")
     limits = (
         None if older_than is None else seconds_of(older_than, "--older-than") * 1000,
         None if max_mb is None else max_mb * 1_000_000,

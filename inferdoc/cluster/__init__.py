@@ -1,2 +1,2 @@
-"""Evidence from beside the metrics: what Kubernetes tells of the pods in question, read by the user's own kubectl,
+"""Evidence from outside the metrics: what Kubernetes reports of the affected pods, read with the kubectl of the user,
 which decides what metrics cannot; traces of their slow requests."""

@@ -1,4 +1,4 @@
-"""What kubectl tells of one pod: how its containers ended, why they wait, its events, the end of the log before."""
+"""Read containers, events and masked log lines of a pod with kubectl."""
 
 from __future__ import annotations
 
@@ -8,9 +8,28 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from inferdoc.catalogue.cluster import Sign
-from inferdoc.cluster.masking import masked
 from inferdoc.errors import SourceError
 from inferdoc.judging.model import ClusterFact
+
+MASK = "***"
+AFTER_A_NAME = re.compile(
+    r"(?i)((?:[\w-]*(?:password|passwd|secret|token|api[_-]?key|access[_-]?key|credential|authorization|cookie)[\w-]*)"
+    r"""["']?\s*[:=]\s*["']?(?:bearer\s+|basic\s+)?)[^\s"',;&}]+"""
+)
+"""`name=value`, `"name": "value"`, `Authorization: Bearer value`."""
+BY_THEIR_LOOK = re.compile(
+    r"(?i:\bbearer\s+)[\w.~+/=-]{8,}"
+    r"|\b(?:hf_|sk-|ghp_|gho_|glpat-|xox[abpr]-|nvapi-|AKIA|ASIA)[\w-]{8,}"
+    r"|\beyJ[\w-]+\.[\w-]+\.[\w-]*"
+    r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"
+)
+"""Tokens of Hugging Face, OpenAI, GitHub, GitLab, Slack, NVIDIA and AWS, JSON web tokens, passwords in addresses."""
+
+
+def masked(line: str) -> str:
+    """The line with likely secrets masked."""
+    return BY_THEIR_LOOK.sub(MASK, AFTER_A_NAME.sub(rf"\g<1>{MASK}", line))
+
 
 SECONDS = 10
 """For one call, which reads a few objects."""
@@ -21,14 +40,14 @@ LONGEST = 300
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Of an object in Kubernetes: nothing else is put on a command line."""
 
-Told = tuple[str, Sign] | None
+SignName = tuple[str, Sign] | None
 """A sign with its name, or none."""
 Kubectl = Callable[[Sequence[str]], str]
 """Runs kubectl with these words and gives its standard output. Raises SourceError."""
 
 
 def facts_of(namespace: str, pod: str, signs: Mapping[str, Sign], kubectl: Kubectl) -> list[ClusterFact]:
-    """All of it. Raises SourceError where the cluster cannot be asked."""
+    """All of it. Raises SourceError if the cluster cannot be queried."""
     where = [f"--namespace={namespace}", f"--request-timeout={SECONDS}s"]
     found = _json(kubectl(["get", "pod", pod, "--ignore-not-found", "-o", "json", *where]))
     events = _json(kubectl(["get", "events", f"--field-selector=involvedObject.name={pod}", "-o", "json", *where]))
@@ -63,26 +82,26 @@ def _of_containers(pod: str, found: Mapping[str, Any], signs: Mapping[str, Sign]
         for state in (one.get("lastState") or {}, one.get("state") or {}):
             if end := state.get("terminated"):
                 reason, code = str(end.get("reason") or "ended"), end.get("exitCode")
-                said = f"{one.get('name')} ended: {reason}, exit code {code}"
-                yield _fact(pod, "terminated", said, end.get("finishedAt"), _by_reason(signs, "terminated", reason))
+                text = f"{one.get('name')} ended: {reason}, exit code {code}"
+                yield _fact(pod, "terminated", text, end.get("finishedAt"), _by_reason(signs, "terminated", reason))
             if wait := state.get("waiting"):
                 reason = str(wait.get("reason") or "waits")
-                said = f"{one.get('name')} waits: {reason} {wait.get('message') or ''}"
-                yield _fact(pod, "waiting", said, None, _by_reason(signs, "waiting", reason))
+                text = f"{one.get('name')} waits: {reason} {wait.get('message') or ''}"
+                yield _fact(pod, "waiting", text, None, _by_reason(signs, "waiting", reason))
 
 
 def _of_events(pod: str, found: Mapping[str, Any], signs: Mapping[str, Sign]) -> Iterator[ClusterFact]:
-    told = [one for one in found.get("items") or () if one.get("type") == "Warning" or _sign_of(one, signs)]
-    for one in sorted(told, key=_time_of)[-MOST_EVENTS:]:
-        said = f"{one.get('reason')}: {one.get('message')}"
-        yield _fact(pod, "event", said, _time_of(one) or None, _sign_of(one, signs))
+    shown = [one for one in found.get("items") or () if one.get("type") == "Warning" or _sign_of(one, signs)]
+    for one in sorted(shown, key=_time_of)[-MOST_EVENTS:]:
+        text = f"{one.get('reason')}: {one.get('message')}"
+        yield _fact(pod, "event", text, _time_of(one) or None, _sign_of(one, signs))
 
 
 def _time_of(event: Mapping[str, Any]) -> str:
     return str(event.get("lastTimestamp") or event.get("eventTime") or event.get("firstTimestamp") or "")
 
 
-def _sign_of(event: Mapping[str, Any], signs: Mapping[str, Sign]) -> Told:
+def _sign_of(event: Mapping[str, Any], signs: Mapping[str, Sign]) -> SignName:
     reason, message = str(event.get("reason")), str(event.get("message"))
     fitting = (each for each in signs.items() if reason in each[1].events and re.search(each[1].message, message))
     return next(fitting, None)
@@ -91,23 +110,23 @@ def _sign_of(event: Mapping[str, Any], signs: Mapping[str, Sign]) -> Told:
 def _of_log(pod: str, text: str, signs: Mapping[str, Sign]) -> Iterator[ClusterFact]:
     """Of each sign the last line that is one; without any the last line of all."""
     lines = [line for line in text.splitlines() if line.strip()]
-    told: dict[str, str] = {}
+    shown: dict[str, str] = {}
     for line in lines:
-        told.update((name, line) for name, sign in signs.items() if sign.log and re.search(sign.log, line))
-    for name, line in told.items():
+        shown.update((name, line) for name, sign in signs.items() if sign.log and re.search(sign.log, line))
+    for name, line in shown.items():
         yield _fact(pod, "log", line, None, (name, signs[name]))
-    if lines and not told:
+    if lines and not shown:
         yield _fact(pod, "log", lines[-1], None, None)
 
 
-def _by_reason(signs: Mapping[str, Sign], part: Literal["terminated", "waiting"], reason: str) -> Told:
+def _by_reason(signs: Mapping[str, Sign], part: Literal["terminated", "waiting"], reason: str) -> SignName:
     for name, sign in signs.items():
         if reason in (sign.terminated if part == "terminated" else sign.waiting):
             return name, sign
     return None
 
 
-def _fact(pod: str, kind: Any, said: str, at: Any, sign: Told) -> ClusterFact:
-    text = masked(" ".join(said.split()))[:LONGEST]
+def _fact(pod: str, kind: Any, text: str, at: Any, sign: SignName) -> ClusterFact:
+    text = masked(" ".join(text.split()))[:LONGEST]
     name, says = (None, None) if sign is None else (sign[0], sign[1].says)
     return ClusterFact(pod, kind, text, str(at) if at else None, name, says)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from inferdoc.cluster.look import kubectl
+from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import Kubectl
 
 NAMED = re.compile(r"prometheus|thanos-query|vmsingle|vmselect|mimir", re.IGNORECASE)
@@ -44,14 +44,14 @@ class ServerService:
 def server_services(run: Kubectl = kubectl) -> list[ServerService]:
     """The services of all namespaces that are named like a Prometheus, headless ones last. Raises SourceError."""
     found = msgspec.json.decode(run(["get", "services", "--all-namespaces", "--output=json"]))
-    told = []
+    services = []
     for item in found.get("items", ()):
         name, spec = item["metadata"]["name"], item.get("spec", {})
         port = next((each["port"] for each in spec.get("ports", ()) if each["port"] in PORTS), None)
         if port is not None and NAMED.search(name) and not NO_SERVER.search(name):
             headless = spec.get("clusterIP") == "None"
-            told.append((headless, ServerService(item["metadata"]["namespace"], name, port)))
-    return [service for _, service in sorted(told, key=lambda pair: (pair[0], pair[1].namespace, pair[1].name))]
+            services.append((headless, ServerService(item["metadata"]["namespace"], name, port)))
+    return [service for _, service in sorted(services, key=lambda pair: (pair[0], pair[1].namespace, pair[1].name))]
 
 
 @contextmanager

@@ -34,7 +34,7 @@ USUAL = ("e2e_mean", "ttft_mean")
 
 def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, trace_url: str | None) -> None:
     """Fill in `traces` of the findings. trace_url: an address with {trace_id} in it, None for no links. A server that
-    cannot be asked is one warning; a store keeps no exemplars."""
+    cannot be queried is one warning; a store keeps no exemplars."""
     if trace_url is None or source.kind != "prometheus":
         return
     server = cast("PrometheusSource", source.raw)
@@ -50,17 +50,17 @@ def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, tra
 def _slowest(
     finding: Finding, server: PrometheusSource, catalogue: Catalogue, aliases: Aliases, end_ms: int, trace_url: str
 ) -> list[TraceLink]:
-    """Of the first latency that has any, the slowest of the pods of the finding since it began."""
+    """The slowest exemplars of the affected pods since the onset, for the first latency that has any."""
     begin = round(1000 * seconds(finding.onset))
     for signal in _latencies(finding, catalogue):
         names = list(_buckets(catalogue, aliases, signal))
         if not names:
             continue
-        asked = selector("", (("__name__", "=~", "|".join(names)),))
+        query = selector("", (("__name__", "=~", "|".join(names)),))
         whose = finding.scope.pods if catalogue.signals[signal].level not in WIDE else [finding.scope.model or ""]
         exemplars = [
             (exemplar, pod)
-            for exemplar in server.exemplars(asked, begin, end_ms)
+            for exemplar in server.exemplars(query, begin, end_ms)
             for pod in _named(exemplar.series, whose)
             if _trace_id(exemplar.labels)
         ]
@@ -68,14 +68,14 @@ def _slowest(
             exemplars.sort(key=lambda one: -one[0].value)
             slowest: dict[str, TraceLink] = {}
             for exemplar, pod in exemplars:
-                # A page that stamps its exemplars anew tells one request at every scrape.
+                # An endpoint may repeat an exemplar with a new timestamp at every scrape.
                 slowest.setdefault(_trace_id(exemplar.labels), _link(exemplar, pod, signal, trace_url))
             return list(slowest.values())[:MOST]
     return []
 
 
 def _latencies(finding: Finding, catalogue: Catalogue) -> list[str]:
-    """The latencies that the finding shows in, those that hurt first."""
+    """The latencies in the evidence of the finding, impact first."""
     shown = sorted(finding.evidence, key=lambda item: item.role != "harm")
     names = [item.signal for item in shown if item.signal in catalogue.signals and item.unit == "s"]
     return list(dict.fromkeys((*names, *(name for name in USUAL if name in catalogue.signals))))

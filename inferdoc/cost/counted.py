@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.signal import Term
 from inferdoc.judging.view import Unit
 from inferdoc.slo.goodput import SERVED

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.audit.judge import judge
+from inferdoc.audit.evaluate import judge
 from inferdoc.audit.quantities import to_spare, use_of
 from inferdoc.audit.waste import (
     POSSIBLE_HITS,
@@ -18,7 +18,7 @@ from inferdoc.audit.waste import (
     rejected_drafts,
     weight,
 )
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing
 from inferdoc.cost.causes import CAUSES, USEFUL
 from inferdoc.cost.counted import TokenCounts

@@ -18,7 +18,7 @@ from inferdoc.config import Config
 from inferdoc.cost.counted import counts_of
 from inferdoc.cost.ledger import Account, Ledger
 from inferdoc.cost.rates import SlotRates, slot_rates
-from inferdoc.fleet.members import ENGINE_SIGNS, Pool, Wanted
+from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
 from inferdoc.judging.request import matcher
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import History, first_ms
@@ -65,7 +65,7 @@ def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict
     options = AuditOptions(
         match=tuple(matcher(text) for text in asked.get("labels") or ()), config=config, catalogue=catalogue
     )
-    wanted = Wanted(*(asked.get(key) for key in ("model", "namespace", "tier", "role", "pod", "cluster")))
+    wanted = FleetFilter(*(asked.get(key) for key in ("model", "namespace", "tier", "role", "pod", "cluster")))
     for first, last in days(begin, end):
         piece = _piece(source, catalogue, (first, last if last < end else until), options, wanted)
         if piece is not None:
@@ -83,7 +83,7 @@ def days(begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
 
 
 def _piece(
-    source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, wanted: Wanted
+    source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, wanted: FleetFilter
 ) -> Piece | None:
     first, last = window
     read = read_ledger(source, catalogue, (first / 1000, last / 1000 if isinstance(last, int) else last), options)

@@ -70,7 +70,7 @@ class Exposed(Collector):
         }
 
     def _balance(self) -> dict[str, list[Row]]:
-        """The newest lines of the log, under the labels that tell which target writes it."""
+        """The newest lines of the log, under the labels of the target that writes it."""
         page = self.eplb.log.newest if self.eplb is not None else None
         rows: dict[str, list[Row]] = {}
         if page is not None:

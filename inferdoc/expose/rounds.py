@@ -55,7 +55,7 @@ class Rounds(Generic[T]):
 
     def once(self) -> None:
         """Do the work now."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             value = self._work()
         except Exception as error:  # whatever it is, the collecting goes on and the next round is tried
@@ -64,7 +64,7 @@ class Rounds(Generic[T]):
         if self._trouble is not None:
             self._report(f"{self._name}: well again")
         self._trouble = None
-        self._newest = Result(value, time.time(), time.perf_counter() - began)
+        self._newest = Result(value, time.time(), time.perf_counter() - started)
         self.done += 1
 
     def _fail(self, line: str) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from inferdoc.audit.beside import diagnosis
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin
@@ -18,20 +18,20 @@ from inferdoc.judging.model import Diagnosis
 from inferdoc.source.identified import Identified
 
 JUDGED = "15m"
-"""How far back a diagnosis looks; what came before is read along, to compare with."""
+"""Window of a diagnosis; the history before it is read as the baseline."""
 FORECAST_SECONDS = 86_400
 
 
 def diagnoses(
     open_source: Callable[[], Identified], config: Config, catalogue: Catalogue, since: str
 ) -> Callable[[], Diagnosis]:
-    """Diagnoses the last stretch of a source, `since` long (a duration), opened anew each time."""
-    asked: dict[str, Any] = {"since": since, "until": "latest"}
+    """Diagnose the last `since` (a duration) of a source, opened again each time."""
+    params: dict[str, Any] = {"since": since, "until": "latest"}
 
     def work() -> Diagnosis:
         source = open_source()
         try:
-            return diagnosis(source, config, catalogue, asked)
+            return diagnosis(source, config, catalogue, params)
         finally:
             source.close()
 

@@ -52,7 +52,7 @@ class Life:
 @dataclass
 class Lineage:
     """lives: of every pod; predecessor: newborn -> the member whose place it took; templates: pod -> hash of its pod
-    template, where its name or its owner tells."""
+    template, if its name or its owner shows it."""
 
     lives: Mapping[Key, Life] = field(default_factory=dict)
     predecessor: Mapping[Key, Member] = field(default_factory=dict)
@@ -176,7 +176,7 @@ def _places(
             if newborn.key in places:
                 continue
             taken = {member.key for member in places.values()}
-            came, wanted = lives[newborn.key].first, described[newborn.key][0]
+            came, workload_key = lives[newborn.key].first, described[newborn.key][0]
             left = [
                 old
                 for old in fleet.members
@@ -185,7 +185,7 @@ def _places(
                 and old.pool.family == newborn.pool.family
                 and old.role == newborn.role
                 and _can_follow(lives[old.key], came, reach)
-                and (not same_workload or described[old.key][0] == wanted)
+                and (not same_workload or described[old.key][0] == workload_key)
             ]
             if left:
                 places[newborn.key] = min(left, key=lambda m: (lives[m.key].last, m.pod))
@@ -204,12 +204,12 @@ def _shares(frame: SignalFrame, fleet: Fleet) -> dict[Key, float]:
         for entity, row in zip(frame["running"].entities, frame["running"].values, strict=True):
             known = running.get(entity.member, np.full_like(row, np.nan))
             running[entity.member] = np.where(np.isnan(known), row, known + np.nan_to_num(row))
-    alike: dict[tuple[str, ...], list[Key]] = {}
+    similar: dict[tuple[str, ...], list[Key]] = {}
     for member in fleet.members:
         if member.key in running:
-            alike.setdefault((*member.pool.family, member.role), []).append(member.key)
+            similar.setdefault((*member.pool.family, member.role), []).append(member.key)
     shares: dict[Key, float] = {}
-    for keys in alike.values():
+    for keys in similar.values():
         rows = np.array([running[key] for key in keys])
         there = np.isfinite(rows)
         mean = np.where(there, rows, 0.0).sum(axis=0) / np.maximum(there.sum(axis=0), 1)
@@ -255,7 +255,7 @@ def _like_to_like(
 ) -> dict[Key, Member]:
     """The same places, given out by hardware and by how much the pods had to do.
 
-    When a whole workload is replaced, nothing tells which newborn serves for which old pod. Taken by time alone, one
+    When a whole workload is replaced, nothing shows which new pod replaces which old one. Taken by time alone, one
     on a slow GPU would follow one on a fast GPU and look newly slow, and one that is busier by design would follow an
     idle one and look newly busy. Where there is as much of each kind of hardware as before, like follows like; and the
     busiest follows the busiest. Then a difference that is left is one of the pool, whoever is who. Only where the times

@@ -22,14 +22,14 @@ UNKNOWN_TIER = "unknown"
 COMPUTES_NOTHING = 0.05
 """A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
 COMPUTES_ALL = 0.999
-"""A share from which on nothing tells a pod that computes its prompts from one whose release does not say."""
+"""Share above which a pod that computes its prompts cannot be distinguished from one of an older release."""
 AS_MANY = (0.5, 1.25)
 """Requests that the other pods finish for each that the prefill pods do, where they finish the same ones: a backlog
 between the two holds some back, and a few short prompts need no prefill pod (own choice)."""
 ONE_TOKEN = 1.01
 """A pod whose requests end after one token on average does prefill only: the decode side continues them."""
 TELLING = 20
-"""Requests that a pod has to finish before their length tells its role: the first few of a young engine may all be
+"""Minimum finished requests to derive a role from their length: the first few of a new engine may all be
 short. Rules ask for as many."""
 NO_TOKEN = 0.5
 """Requests that end before they have a token failed: they say nothing about what the pod is for."""
@@ -47,7 +47,7 @@ class Pool:
 
     @property
     def place(self) -> str:
-        """Its cluster and namespace in words, empty where no label tells."""
+        """Its cluster and namespace in words, empty if no label has them."""
         named = (("cluster", self.cluster), ("namespace", self.namespace))
         return ", ".join(f"{word} {value}" for word, value in named if value)
 
@@ -99,7 +99,7 @@ class Member:
 
 @dataclass
 class Fleet:
-    """members: the engine pods that are judged; former: those that were gone before the window began, or whose place
+    """members: the engine pods that are diagnosed; former: those that ended before the window, or whose place
     another pod has taken."""
 
     members: list[Member] = field(default_factory=list)
@@ -143,7 +143,7 @@ def assignments_of(pods: Iterable[PodSection]) -> list[Assignment]:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class FleetFilter:
     """The user's selection; None means any."""
 
     model: str | None = None
@@ -157,8 +157,8 @@ class Wanted:
         """Whether a member is selected."""
         pool = member.pool
         return all(
-            wanted is None or wanted == have
-            for wanted, have in (
+            expected is None or expected == have
+            for expected, have in (
                 (self.cluster, pool.cluster),
                 (self.model, pool.model),
                 (self.namespace, pool.namespace),
@@ -223,8 +223,8 @@ def _called(members: list[Member]) -> list[Member]:
 def _with_decode(
     members: Sequence[Member], computed: Mapping[Key, float], finished: Mapping[Key, np.ndarray]
 ) -> list[Member]:
-    """The members, with those beside prefill pods about which nothing told their role as decode pods: where they
-    compute no prompts, or, where their page does not tell (older releases count every prompt as computed), where they
+    """The members, with pods of unknown role beside prefill pods as decode pods: if they
+    compute no prompts, or, if their metrics do not show that (older releases count every prompt as computed), if they
     finish as many requests as the prefill pods hand on."""
     prefills = {member.pool.family for member in members if member.role == "prefill"}
     beside = {m.key for m in members if m.pool.family in prefills and dict(m.why)["role"] == "default"}
@@ -269,7 +269,7 @@ def _decoding(member: Member, why: str) -> Member:
 
 
 def _like_their_workload(members: Sequence[Member]) -> list[Member]:
-    """A pod about which nothing told its role has that of its workload, where the others agree on one: replicas come
+    """A pod of unknown role has the role of its workload, if the other pods agree: replicas come
     of one template, and one that fails from its first request on shows nothing else."""
     roles: dict[tuple[str, str, str], set[str]] = {}
     for member in members:
@@ -277,9 +277,9 @@ def _like_their_workload(members: Sequence[Member]) -> list[Member]:
             roles.setdefault(_workload_key(member), set()).add(member.role)
     placed = []
     for member in members:
-        told = roles.get(_workload_key(member), set())
-        if dict(member.why)["role"] == "default" and len(told) == 1:
-            pool = replace(member.pool, role=next(iter(told)))
+        roles_seen = roles.get(_workload_key(member), set())
+        if dict(member.why)["role"] == "default" and len(roles_seen) == 1:
+            pool = replace(member.pool, role=next(iter(roles_seen)))
             member = replace(member, pool=pool, why=(("role", "its workload"), *member.why[1:]))
         placed.append(member)
     return placed
@@ -293,13 +293,13 @@ def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
     """The share of its prompt tokens that each pod computes itself: median over time."""
     if COMPUTED not in frame or PROMPTS not in frame:
         return {}
-    asked = dict(zip(frame[PROMPTS].entities, frame[PROMPTS].values, strict=True))
+    queried = dict(zip(frame[PROMPTS].entities, frame[PROMPTS].values, strict=True))
     shares: dict[tuple[str, str, str], float] = {}
     for entity, row in zip(frame[COMPUTED].entities, frame[COMPUTED].values, strict=True):
-        if entity in asked:
-            there = np.isfinite(row) & (np.nan_to_num(asked[entity]) > 0)
+        if entity in queried:
+            there = np.isfinite(row) & (np.nan_to_num(queried[entity]) > 0)
             if there.any():
-                shares.setdefault(entity.member, float(np.median(row[there] / asked[entity][there])))
+                shares.setdefault(entity.member, float(np.median(row[there] / queried[entity][there])))
     return shares
 
 
@@ -328,9 +328,9 @@ def _role(
 
 
 def _role_word(text: str, signs: RoleSigns) -> Role | None:
-    """The role that the words of a label or of a pod name tell; None where they tell none or several."""
-    told: list[Role] = [role for role, words in signs.words.items() if re.fullmatch(words, text, re.IGNORECASE)]
-    return told[0] if len(told) == 1 else None
+    """The role in the words of a label or a pod name; None if there is none or several."""
+    roles_seen: list[Role] = [role for role, words in signs.words.items() if re.fullmatch(words, text, re.IGNORECASE)]
+    return roles_seen[0] if len(roles_seen) == 1 else None
 
 
 def _output_lengths(frame: SignalFrame, finished: Mapping[Key, np.ndarray]) -> dict[tuple[str, str, str], np.ndarray]:
@@ -385,7 +385,7 @@ def _tier(
         tier = tier_of_model(model, tiers) if model else None
         if tier:
             return tier, f"GPU model {model}"
-    return UNKNOWN_TIER, "nothing tells"
+    return UNKNOWN_TIER, "no label or exporter shows it"
 
 
 def tier_of_model(model: str, tiers: Tiers) -> str | None:

@@ -1,7 +1,7 @@
-"""Pods of one model that were always unlike fast: other hardware where no label tells which.
+"""Split pods of one model by speed if no label shows their hardware.
 
 What a token takes is a matter of the memory that a step reads, so of the GPU and its number (field guide to sizing LLM
-inference, section 9.5). Where pods that are asked for the same stand apart by it through all of the data, they are of
+inference, section 9.5). If pods with the same load differ in it through all of the data, they are of
 two kinds, and only pods of one kind are peers. A pod that became slow is not: it was like the others once. Nor is one
 that was left behind in a rollout: its settings or its image are others, or its cache is as large as theirs, as on the
 same GPU.
@@ -25,13 +25,13 @@ APART = 1.4
 """Times between the slowest of the fast pods and the fastest of the slow: H200 over H100 is 1.43 by memory bandwidth,
 other steps between generations more (data sheets); pods of one kind under one balancer differ by a tenth."""
 ALWAYS_APART = 1.25
-"""The same in each stretch of the data: what like pods seldom reach, and unlike ones seldom miss."""
-STRETCHES, LEAST_STRETCHES = 6, 4
-"""The data are looked at in so many stretches, and the pods must have served in most of them, the first among these."""
-ALIKE = 1.3
+"""Threshold in each part of the data: similar pods seldom reach it, different ones seldom miss it."""
+PARTS, MIN_PARTS = 6, 4
+"""The data are split into this many parts; a pod must have served in most of them, and in the first."""
+SIMILAR = 1.3
 """What arrives differs by no more than this between groups of pods behind one balancer."""
 LEAST_PODS = 3
-"""Of two pods nobody can tell which is the odd one."""
+"""With two pods, the outlier cannot be identified."""
 SPEED, WORK = ("itl_mean", "tpot_request_mean"), ("arrival_rate", "request_rate")
 SHAPE = ("prompt_tokens_per_request", "output_len_mean")
 CACHE, SETTINGS = "kv_blocks", ("settings_identity", "image_identity")
@@ -40,7 +40,7 @@ Key = tuple[str, str, str]
 
 
 def part_by_speed(fleet: Fleet, frame: SignalFrame) -> None:
-    """Put pods that nothing tells a tier of into `faster` and `slower`, where those of their model are of two kinds."""
+    """Split pods of unknown tier into `faster` and `slower`, if the pods of their model are of two kinds."""
     groups: dict[tuple[str, ...], list[Member]] = {}
     for member in fleet.members:
         groups.setdefault((*member.pool.family, member.role), []).append(member)
@@ -52,7 +52,7 @@ def part_by_speed(fleet: Fleet, frame: SignalFrame) -> None:
 
 
 def as_labelled(pool: Pool) -> Pool:
-    """The pool as its labels alone tell it."""
+    """The pool by its labels alone."""
     return replace(pool, tier=UNKNOWN_TIER) if pool.tier in (FASTER, SLOWER) else pool
 
 
@@ -63,7 +63,7 @@ def _of_tier(member: Member, tier: str) -> Member:
 
 
 def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
-    """The tier of each of these pods; none where they are all alike, or where it cannot be said of one of them."""
+    """The tier of each of these pods; none if all are similar, or if one is unclear."""
     levels = _levels(SPEED, members, frame)
     known = [member for member in members if member.key in levels and np.isfinite(levels[member.key][0])]
     if len(known) < LEAST_PODS:
@@ -75,7 +75,7 @@ def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
     fast, slow = rows[:gap], rows[gap:]
     if usual[gap] < APART * usual[gap - 1] or not _always_apart(fast, slow):
         return {}
-    if not _asked_alike(known[:gap], known[gap:], frame) or not _of_two_kinds(known[:gap], known[gap:], frame):
+    if not _equally_loaded(known[:gap], known[gap:], frame) or not _of_two_kinds(known[:gap], known[gap:], frame):
         return {}
     tiers = {member.key: FASTER if place < gap else SLOWER for place, member in enumerate(known)}
     return _with_newborn(members, tiers)
@@ -84,20 +84,20 @@ def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
 def _always_apart(fast: np.ndarray, slow: np.ndarray) -> bool:
     """Whether no fast pod was ever about as slow as a slow one. fast, slow: float64[pods, stretches]."""
     both = np.isfinite(fast).any(axis=0) & np.isfinite(slow).any(axis=0)
-    if both.sum() < LEAST_STRETCHES:
+    if both.sum() < MIN_PARTS:
         return False
     return bool((np.nanmin(slow[:, both], axis=0) >= ALWAYS_APART * np.nanmax(fast[:, both], axis=0)).all())
 
 
-def _asked_alike(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
+def _equally_loaded(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
     """Whether the slow pods are slow at no more work: not more requests, and of the same lengths."""
     work = next((one for name in WORK if (one := _ratio(name, fast, slow, frame)) is not None), None)
     shapes = [one for name in SHAPE if (one := _ratio(name, fast, slow, frame)) is not None]
-    return work is not None and work <= ALIKE and all(1 / ALIKE <= shape <= ALIKE for shape in shapes)
+    return work is not None and work <= SIMILAR and all(1 / SIMILAR <= shape <= SIMILAR for shape in shapes)
 
 
 def _of_two_kinds(fast: Sequence[Member], slow: Sequence[Member], frame: SignalFrame) -> bool:
-    """Whether hardware tells them apart and no setting does: a GPU with other memory leaves other room for the cache.
+    """Whether hardware distinguishes them and no setting does: other GPU memory leaves another cache size.
     Where no cache size is shown, one odd pod is sooner one that was left behind than a kind of its own."""
     if any(len({round(value) for value in _usual(name, (*fast, *slow), frame)}) > 1 for name in SETTINGS):
         return False
@@ -127,22 +127,22 @@ def _with_newborn(members: Sequence[Member], tiers: Mapping[Key, str]) -> dict[K
     every = dict(tiers)
     for member in members:
         if member.key not in tiers:
-            told = by_workload.get(workload(member.pod)[0], set())
-            if len(told) != 1:
+            tiers_seen = by_workload.get(workload(member.pod)[0], set())
+            if len(tiers_seen) != 1:
                 return {}
-            every[member.key] = next(iter(told))
+            every[member.key] = next(iter(tiers_seen))
     return every
 
 
 def _levels(names: Sequence[str], members: Sequence[Member], frame: SignalFrame) -> dict[Key, np.ndarray]:
-    """By pod the median of each stretch of the data, of the first of these signals that is there: float64[S]."""
+    """By pod the median of each part of the data, of the first of these signals that is there: float64[S]."""
     matrix = next((frame[name] for name in names if name in frame and frame[name].present), None)
     if matrix is None:
         return {}
-    wanted = {member.key for member in members}
+    keys = {member.key for member in members}
     rows: dict[Key, list[np.ndarray]] = {}
     for entity, row in zip(matrix.entities, matrix.values, strict=True):
-        if entity.member in wanted:
+        if entity.member in keys:
             rows.setdefault(entity.member, []).append(row)
     seen = np.isfinite(matrix.values).any(axis=0)
     begin = int(seen.argmax())
@@ -150,6 +150,6 @@ def _levels(names: Sequence[str], members: Sequence[Member], frame: SignalFrame)
 
 
 def _medians(rows: np.ndarray) -> np.ndarray:
-    """The median of each stretch over all rows of a pod: float64[STRETCHES], NaN where there is nothing."""
-    pieces = np.array_split(rows, STRETCHES, axis=1)
+    """The median of each part over all rows of a pod: float64[PARTS], NaN if there is no value."""
+    pieces = np.array_split(rows, PARTS, axis=1)
     return np.array([np.median(p[np.isfinite(p)]) if np.isfinite(p).any() else np.nan for p in pieces])

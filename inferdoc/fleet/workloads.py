@@ -1,4 +1,4 @@
-"""Which workload a pod belongs to, as its name or its owner tells.
+"""Find the workload of a pod from its owner or its name.
 
 Names of pods: a Deployment's are `<deployment>-<hash of the pod template>-<5 characters>`, a StatefulSet's
 `<set>-<ordinal>`; the characters are those of Kubernetes' `rand.String` (k8s.io/apimachinery/pkg/util/rand: no vowels,
@@ -16,7 +16,7 @@ ORDINAL = re.compile(r"(?P<workload>.+?)(?:-\d+)+")
 
 
 def workload(pod: str, owners: Mapping[str, str] | None = None) -> tuple[str, str]:
-    """(workload, pod template) as the owner of a pod or its name tells; the template is empty where none does."""
+    """(workload, pod template) from the owner of a pod or its name; the template is empty if unknown."""
     owner = (owners or {}).get(pod, "")
     by_name = REPLICA_SET_POD.fullmatch(pod)
     if owner:

@@ -1,1 +1,1 @@
-"""The incident record: which alerts belong together, every look that was taken at them, and what it told."""
+"""The incident database: alerts, diagnosis runs and their results."""

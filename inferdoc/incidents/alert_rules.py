@@ -1,4 +1,4 @@
-"""How long before an alert began its cause may have: the `for` of its rule and what the rule looks back over."""
+"""Choose the window of a diagnosis from the `for` and the range of the alert rule."""
 
 from __future__ import annotations
 
@@ -12,31 +12,46 @@ import msgspec
 import yaml
 
 from inferdoc.catalogue.content import content_file
+from inferdoc.incidents.model import ReceivedAlert
 from inferdoc.times import length_of
 
+BEFORE_SECONDS = 900.0
+"""Before the earliest start: an onset needs healthy samples before it in the window."""
+MOST_SECONDS = 24 * 3600.0
+"""Maximum window: an alert that fires for days is diagnosed over its last day."""
+
+
+def window_from(alerts: Sequence[ReceivedAlert], now: float, rules: Mapping[str, RuleTimes]) -> float:
+    """Start of the window, Unix seconds: before the earliest alert by the `for` and the range of its rule. alerts: the
+    firing ones, or all if none fires."""
+    firing = [alert for alert in alerts if alert.ends is None] or list(alerts)
+    begins = min((alert.starts - find_rule_times(alert.name, rules).lead for alert in firing), default=now)
+    return max(min(begins, now) - BEFORE_SECONDS, now - MOST_SECONDS)
+
+
 RATE_WINDOW = 300.0
-"""Seconds that a rate looks back over where a rule does not say (both of our recording rules and most public ones)."""
+"""Default range of a rate in seconds, as in our recording rules and most public ones."""
 UNKNOWN_FOR = 600.0
 """Seconds that a rule of somebody else may have waited: few of the public ones wait for longer than ten minutes."""
 LONGEST = 6 * 3600.0
-"""A slow burn looks back over days; what began days ago is no incident of tonight."""
+"""Limit for slow burn-rate alerts, whose range is days."""
 _RANGE = re.compile(r"(?:\[|:(?:rate|ratio|avg|max|increase))(\d+(?:ms|[smhdw]))")
 
 
 @dataclass(frozen=True)
 class RuleTimes:
-    """waits: its `for`, seconds; looks_back: over how many seconds its expression reads."""
+    """waits: its `for`, seconds; range_seconds: over how many seconds its expression reads."""
 
     waits: float = UNKNOWN_FOR
-    looks_back: float = RATE_WINDOW
+    range_seconds: float = RATE_WINDOW
 
     @property
     def lead(self) -> float:
-        """By how many seconds the alert may have begun later than what it tells of."""
-        return self.waits + min(self.looks_back, LONGEST)
+        """Maximum seconds between the cause and the start of the alert."""
+        return self.waits + min(self.range_seconds, LONGEST)
 
 
-def times_of(name: str, known: Mapping[str, RuleTimes]) -> RuleTimes:
+def find_rule_times(name: str, known: Mapping[str, RuleTimes]) -> RuleTimes:
     """Of the rule that an alert comes from; careful ones for a rule that is not ours."""
     return known.get(name, RuleTimes())
 

@@ -1,7 +1,7 @@
 """A capsule: one file with the samples that a diagnosis was made of, its document and what was configured.
 
-It is a zip of `capsule.json` (what was asked, and the document) and `samples-N.om` (OpenMetrics text with timestamps,
-one for each stretch: the window with what came before it, and an earlier day where the diagnosis was held against one).
+It is a zip of `capsule.json` (the request and the document) and `samples-N.om` (OpenMetrics text with timestamps,
+one per time range: the window with its history, and an earlier day if the diagnosis was compared with one).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inferdoc.catalogue.recognise_names import NameReader
 from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import Wanted, assignments_of
+from inferdoc.fleet.members import FleetFilter, assignments_of
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
@@ -37,9 +37,9 @@ from inferdoc.version import __version__
 
 CAPSULE_SCHEMA_ID = "inferdoc.capsule/v1"
 LEAD_MS = 7_200_000
-"""Before the window: it is held against at least half an hour of it, and against as much as itself."""
+"""History before the window: at least half an hour, and at least the length of the window."""
 FAR_MS = 600_000
-"""Around an earlier stretch that the diagnosis was held against."""
+"""Margin around an earlier baseline range."""
 LARGEST_SAMPLES = 2 << 30
 LARGEST_DOCUMENT = 64 << 20
 FOCUS = ("model", "namespace", "tier", "role", "pod", "cluster")
@@ -50,8 +50,8 @@ class CapsuleError(InferdocError):
 
 
 class Capsule(msgspec.Struct):
-    """What `capsule.json` holds. from_ms, until_ms: what was asked for, milliseconds since 1970, until_ms None for up
-    to the newest sample; focus: by name; pods, slo, labels, disabled: as configured; document: what was told."""
+    """What `capsule.json` holds. from_ms, until_ms: of the request, milliseconds since 1970, until_ms None for up
+    to the newest sample; focus: by name; pods, slo, labels, disabled: as configured; document: the diagnosis."""
 
     schema: str
     inferdoc_version: str
@@ -65,23 +65,23 @@ class Capsule(msgspec.Struct):
     document: Diagnosis
 
 
-def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> Capsule:
-    """Diagnose, and write the capsule. asked: as of `inferdoc diagnose`. Raises CapsuleError where it cannot be
+def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, params: Mapping[str, Any]) -> Capsule:
+    """Diagnose, and write the capsule. params: as of `inferdoc diagnose`. Raises CapsuleError where it cannot be
     written, SourceError where the source cannot be read."""
-    latest, until = source.latest_ms(), asked.get("until") or "now"
-    if asked.get("around"):
-        begin, until = around_window(asked["around"], until, latest)
+    latest, until = source.latest_ms(), params.get("until") or "now"
+    if params.get("around"):
+        begin, until = around_window(params["around"], until, latest)
         from_ms, until_ms = resolve_window(None, begin, until, latest)
     else:
-        from_ms, until_ms = resolve_window(asked.get("since"), asked.get("begin"), until, latest)
+        from_ms, until_ms = resolve_window(params.get("since"), params.get("begin"), until, latest)
     end_ms = None if until == "latest" else until_ms
-    answer = _judged(source, options_of(source, config, catalogue, dict(asked)), from_ms, end_ms)
+    answer = _judged(source, options_of(source, config, catalogue, dict(params)), from_ms, end_ms)
     capsule = Capsule(
         CAPSULE_SCHEMA_ID,
         __version__,
         from_ms,
         end_ms,
-        {name: str(asked[name]) for name in FOCUS if asked.get(name)},
+        {name: str(params[name]) for name in FOCUS if params.get(name)},
         list(config.pods),
         list(config.slo),
         config.labels,
@@ -91,7 +91,7 @@ def save(place: Path, source: Identified, config: Config, catalogue: Catalogue, 
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         archive.writestr(_entry("capsule.json"), msgspec.json.format(msgspec.json.encode(capsule), indent=1))
-        for number, (first, last) in enumerate(_stretches(answer, from_ms, until_ms)):
+        for number, (first, last) in enumerate(_ranges(answer, from_ms, until_ms)):
             archive.writestr(_entry(f"samples-{number}.om"), _samples(source, catalogue, first, last))
     try:
         replace_file(place, packed.getvalue(), PRIVATE)
@@ -108,16 +108,16 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _stretches(answer: Diagnosis, from_ms: int, until_ms: int) -> list[tuple[int, int]]:
-    """Milliseconds since 1970: the window with its lead, and an earlier stretch that lies apart from it."""
+def _ranges(answer: Diagnosis, from_ms: int, until_ms: int) -> list[tuple[int, int]]:
+    """Milliseconds since 1970: the window with its lead, and an earlier baseline range, if separate."""
     begin_ms = from_ms - max(LEAD_MS, until_ms - from_ms)
-    stretches = [(begin_ms, until_ms)]
+    ranges = [(begin_ms, until_ms)]
     baseline = answer.window.baseline
     if baseline.from_ is not None and baseline.until is not None:
         first, last = (round(1000 * seconds(moment)) for moment in (baseline.from_, baseline.until))
         if first < begin_ms:
-            stretches.append((first - FAR_MS, min(last + FAR_MS, begin_ms - 1)))
-    return stretches
+            ranges.append((first - FAR_MS, min(last + FAR_MS, begin_ms - 1)))
+    return ranges
 
 
 def _judged(source: Identified, options: Options, from_ms: int, until_ms: int | None) -> Diagnosis:
@@ -142,7 +142,7 @@ def _samples(source: Identified, catalogue: Catalogue, begin_ms: int, end_ms: in
 
 
 def _write(out: io.BytesIO, answers: Iterable[tuple[str, AnswerSeries]]) -> None:
-    """As families without a type: the store tells a counter by its name."""
+    """As families without a type: the store identifies a counter by its name."""
     last = None
     for name, series in sorted(answers, key=lambda entry: entry[0]):
         if name != last:
@@ -199,7 +199,7 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
                         import_file(store, io.BytesIO(samples.read(LARGEST_SAMPLES)))
         except (zipfile.BadZipFile, EOFError, OSError) as error:
             raise CapsuleError(f"{place}: its samples cannot be read: {error}") from None
-        wanted = Wanted(*(capsule.focus.get(name) for name in FOCUS))
+        wanted = FleetFilter(*(capsule.focus.get(name) for name in FOCUS))
         options = Options(wanted=wanted, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
         with closing(open_source(store=path, labels=capsule.labels.chosen)) as source:
             return capsule, _judged(source, options, capsule.from_ms, capsule.until_ms)

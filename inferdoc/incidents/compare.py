@@ -1,4 +1,4 @@
-"""What differs between two diagnoses, and whether they tell the same."""
+"""Compare two diagnoses."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from inferdoc.judging.model import Diagnosis, Finding, seconds
 
 
 class Difference(msgspec.Struct):
-    """what: in words; before, after: None where there is nothing; weighty: whether the two tell another story by it."""
+    """what: in words; before, after: None where there is nothing; weighty: whether it changes the result."""
 
     what: str
     before: str | None
@@ -19,12 +19,12 @@ class Difference(msgspec.Struct):
 
 
 def differences(before: Diagnosis, after: Diagnosis) -> list[Difference]:
-    """Verdict, findings, where, how sure and since when; then what else stands beside them."""
+    """Differences in verdict, findings, scope, certainty and onset, then in the rest."""
     return [*_story(before, after), *_beside(before, after)]
 
 
 def same_story(before: Diagnosis, after: Diagnosis) -> bool:
-    """Whether both tell the same findings on the same pods, since the same time."""
+    """Whether both have the same findings on the same pods with the same onset."""
     return not any(each.weighty for each in _story(before, after))
 
 

@@ -11,7 +11,7 @@ from inferdoc.store.lock import FileHold, StoreFile
 
 FORMAT = 1
 APPLICATION_ID = 0x494E4649
-"""`INFI` in the file header: tells a record from any other SQLite file."""
+"""`INFI` in the file header identifies an incident database."""
 _TABLES = """
 CREATE TABLE IF NOT EXISTS incident (
   id TEXT PRIMARY KEY, tenant TEXT NOT NULL, cluster TEXT NOT NULL, namespace TEXT NOT NULL, model TEXT NOT NULL,

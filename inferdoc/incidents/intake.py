@@ -1,4 +1,4 @@
-"""From messages to incidents: which alerts belong together, and whether somebody is to look.
+"""Group alerts into incidents and queue diagnosis runs.
 
 A message becomes one transaction: once it is acknowledged, no crash loses it. An incident is found by its alerts, not
 by the message: Alertmanager sends a group again when an alert joins it, when one ends, and every `repeat_interval`.
@@ -16,24 +16,24 @@ from typing import Literal
 import msgspec
 
 from inferdoc.errors import InferdocError
-from inferdoc.incidents.model import AlertScope, AlertTold, Why, common_place, fits
+from inferdoc.incidents.model import AlertScope, ReceivedAlert, Why, common_place, fits
 from inferdoc.incidents.record import Record
 
 Outcome = Literal["accepted", "merged", "ignored"]
-"""A look is to be taken for it, an incident that is known goes on, or it concerns no incident."""
+"""A run is queued, a known incident continues, or there is no incident."""
 RANK: tuple[Why, ...] = ("again", "resolved", "repeat", "joined", "reopened", "alert")
-"""Of two reasons to look, the later one here is the one that is told."""
+"""If a run has two reasons, the later one in this list is shown."""
 
 
 class QueueFullError(InferdocError):
-    """More looks wait than may."""
+    """The queue of diagnosis runs is full."""
 
 
 @dataclass(frozen=True)
 class Merging:
-    """Seconds. grace: an alert that fires again so soon after its incident ended reopens it; together: alerts of one
-    pool that begin within so much of each other are one incident; repeat: a repeated alert is looked at again only so
-    long after the last look that a message asked for. queue: looks that may wait."""
+    """Seconds. grace: an alert that fires again this soon after its incident ended reopens it; together: alerts of one
+    pool with starts this close are one incident; repeat: minimum time between runs for a repeated alert. queue: maximum
+    of pending runs."""
 
     grace: float = 900.0
     together: float = 1800.0
@@ -41,7 +41,7 @@ class Merging:
     queue: int = 64
 
 
-def take(record: Record, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging) -> Outcome:
+def take(record: Record, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging) -> Outcome:
     """Enter the alerts of one message. Raises QueueFullError, and enters nothing then."""
     if not alerts:
         return "ignored"
@@ -56,11 +56,11 @@ def take(record: Record, alerts: Sequence[AlertTold], tenant: str, now: float, r
             why = _why(connection, name, alerts, now, rules)
         _enter(connection, name, alerts, now)
         why = _ended(connection, name, now) or why
-        return "merged" if why is None else _ask(connection, name, why, now, rules)
+        return "merged" if why is None else _queue_run(connection, name, why, now, rules)
 
 
 def _known(
-    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+    connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging
 ) -> str | None:
     """The incident that an alert of the message belongs to already: open, or over for less than the grace time."""
     for alert in alerts:
@@ -75,9 +75,9 @@ def _known(
 
 
 def _beside(
-    connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str, now: float, rules: Merging
+    connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str, now: float, rules: Merging
 ) -> str | None:
-    """An incident of the same pool whose alerts began at about the same time."""
+    """An incident of the same pool whose alerts started at about the same time."""
     place = common_place(alerts)
     starts = min(alert.starts for alert in alerts)
     rows = connection.execute(
@@ -92,7 +92,7 @@ def _beside(
     return None
 
 
-def _opened(connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant: str) -> str:
+def _opened(connection: sqlite3.Connection, alerts: Sequence[ReceivedAlert], tenant: str) -> str:
     firing = [alert for alert in alerts if alert.ends is None]
     opened = min(alert.starts for alert in firing)
     place = common_place(firing)
@@ -105,9 +105,9 @@ def _opened(connection: sqlite3.Connection, alerts: Sequence[AlertTold], tenant:
 
 
 def _why(
-    connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float, rules: Merging
+    connection: sqlite3.Connection, name: str, alerts: Sequence[ReceivedAlert], now: float, rules: Merging
 ) -> Why | None:
-    """Why to look at a known incident: None where nothing is new."""
+    """Reason of a new run of a known incident; None if nothing is new."""
     firing = [alert for alert in alerts if alert.ends is None]
     if not firing:
         return None
@@ -125,13 +125,13 @@ def _why(
     }
     if any((alert.fingerprint, alert.starts) not in known for alert in firing):
         return "joined"
-    # A look that was taken again by itself tells nobody that it goes on, so it does not stand for the repeat.
-    asked = "SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ? AND why != 'again'"
-    last = connection.execute(asked, (name,)).fetchone()[0]
+    # A follow-up run sends no notification, so it does not replace the run of a repeated alert.
+    query = "SELECT max(coalesce(ended, asked)) FROM look WHERE incident = ? AND why != 'again'"
+    last = connection.execute(query, (name,)).fetchone()[0]
     return "repeat" if last is None or now - last >= rules.repeat else None
 
 
-def _enter(connection: sqlite3.Connection, name: str, alerts: Sequence[AlertTold], now: float) -> None:
+def _enter(connection: sqlite3.Connection, name: str, alerts: Sequence[ReceivedAlert], now: float) -> None:
     """Alertmanager says the end of an alert only while it remembers it: one that begins again has ended before."""
     for alert in alerts:
         connection.execute(
@@ -160,8 +160,8 @@ def _ended(connection: sqlite3.Connection, name: str, now: float) -> Why | None:
     return "resolved"
 
 
-def _ask(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
-    """Have somebody look; a look that waits for the incident already is the same one."""
+def _queue_run(connection: sqlite3.Connection, name: str, why: Why, now: float, rules: Merging) -> Outcome:
+    """Queue a run, unless one is pending for the incident."""
     row = connection.execute(
         "SELECT number, why, due FROM look WHERE incident = ? AND state = 'waiting'", (name,)
     ).fetchone()
@@ -171,7 +171,7 @@ def _ask(connection: sqlite3.Connection, name: str, why: Why, now: float, rules:
         return "merged" if row["due"] <= now else "accepted"
     waiting = connection.execute("SELECT count(*) FROM look WHERE state = 'waiting' AND due <= ?", (now,)).fetchone()[0]
     if waiting >= rules.queue:
-        raise QueueFullError(f"{waiting} looks wait already; send it again later")
+        raise QueueFullError(f"diagnosis queue is full ({waiting} pending); retry later")
     connection.execute(
         "INSERT INTO look (incident, why, state, asked, due) VALUES (?, ?, 'waiting', ?, ?)", (name, why, now, now)
     )

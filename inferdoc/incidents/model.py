@@ -1,4 +1,4 @@
-"""What the record holds: incidents, the alerts that belong to them, and the looks that were taken."""
+"""Rows of the incident database: incidents, alerts and diagnosis runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import msgspec
 Why = Literal["alert", "reopened", "joined", "again", "repeat", "resolved"]
 """Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing
 or came early, because the alert is repeated, because all alerts are over."""
-LookState = Literal["waiting", "running", "done", "failed"]
+RunState = Literal["waiting", "running", "done", "failed"]
 
 
 class AlertScope(msgspec.Struct, frozen=True):
-    """Whom alerts are about, as far as their labels agree; empty where they do not tell."""
+    """Scope of the alerts, as far as their labels agree; empty fields are unknown."""
 
     cluster: str = ""
     namespace: str = ""
@@ -27,7 +27,7 @@ class AlertScope(msgspec.Struct, frozen=True):
         return self.cluster, self.namespace, self.model
 
     def words(self) -> str:
-        """In one line; empty where nothing is told."""
+        """In one line; empty if nothing is known."""
         named = (
             ("cluster", self.cluster),
             ("namespace", self.namespace),
@@ -37,7 +37,7 @@ class AlertScope(msgspec.Struct, frozen=True):
         return ", ".join(f"{name} {value}" for name, value in named if value)
 
 
-class AlertTold(msgspec.Struct):
+class ReceivedAlert(msgspec.Struct):
     """One alert. fingerprint: Alertmanager's, of its labels; starts, ends: Unix seconds, ends None while it fires;
     url: of its rule in Prometheus."""
 
@@ -59,7 +59,7 @@ class AlertTold(msgspec.Struct):
 
 
 class Story(msgspec.Struct, frozen=True):
-    """A verdict in short: what makes one look differ from another. cause: of the first finding; pods: of it."""
+    """Summary of a verdict, to compare runs. cause: of the first finding; pods: of it."""
 
     verdict: str
     summary: str
@@ -70,22 +70,22 @@ class Story(msgspec.Struct, frozen=True):
     onset: str | None = None
     pods: tuple[str, ...] = ()
 
-    def tells_the_same(self, other: Story | None) -> bool:
+    def is_same_story(self, other: Story | None) -> bool:
         """Whether a reader of the other one learns nothing new from this one."""
         return other is not None and (self.verdict, self.cause) == (other.verdict, other.cause)
 
 
-class Look(msgspec.Struct):
-    """One look at an incident. asked, due, began, ended: Unix seconds; from_, until: of the window, RFC 3339; story:
-    what it told, failure: why it told nothing."""
+class DiagnosisRun(msgspec.Struct):
+    """One diagnosis of an incident. requested, due, started, ended: Unix seconds; from_, until: of the window, RFC
+    3339; story: the result; failure: why there is none."""
 
     number: int
     incident: str
     why: Why
-    state: LookState
-    asked: float
+    state: RunState
+    requested: float
     due: float
-    began: float | None = None
+    started: float | None = None
     ended: float | None = None
     from_: str | None = None
     until: str | None = None
@@ -104,16 +104,16 @@ class Incident(msgspec.Struct):
     resolved: float | None
     reopened: int
     ended_by: str | None
-    alerts: list[AlertTold]
+    alerts: list[ReceivedAlert]
     story: Story | None = None
 
     @property
-    def firing(self) -> list[AlertTold]:
+    def firing(self) -> list[ReceivedAlert]:
         """The alerts that go on."""
         return [alert for alert in self.alerts if alert.ends is None]
 
 
-def common_place(alerts: Sequence[AlertTold]) -> AlertScope:
+def common_place(alerts: Sequence[ReceivedAlert]) -> AlertScope:
     """What all the alerts agree on."""
     places = [alert.place for alert in alerts]
     shared = {
@@ -125,6 +125,6 @@ def common_place(alerts: Sequence[AlertTold]) -> AlertScope:
 
 
 def fits(one: AlertScope, other: AlertScope) -> bool:
-    """Whether two places may be the same: they differ in nothing that both tell, and both tell something alike."""
-    told = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
-    return bool(told) and all(a == b for a, b in told)
+    """Whether two scopes may be the same: at least one field is known in both, and all such fields are equal."""
+    known = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
+    return bool(known) and all(a == b for a, b in known)

@@ -1,10 +1,10 @@
-"""What outputs have yet to take: kept until they took it, or it is too old."""
+"""The queue of notifications: kept until delivered or too old."""
 
 from __future__ import annotations
 
-from inferdoc.incidents.looks import FARTHEST_SECONDS, IS_DUE, PostDue
-from inferdoc.incidents.model import Incident, Look
-from inferdoc.incidents.record import Record, incident_of, look_of
+from inferdoc.incidents.model import DiagnosisRun, Incident
+from inferdoc.incidents.record import Record, incident_from_row, run_from_row
+from inferdoc.incidents.runs import FARTHEST_SECONDS, IS_DUE, PostDue
 
 PAUSES = (2.0, 10.0, 60.0, 300.0, FARTHEST_SECONDS)
 """Seconds between tries; the last one again and again."""
@@ -22,27 +22,25 @@ def due(record: Record, output: str, now: float) -> PostDue | None:
     return None if row is None else PostDue(row["number"], row["look"], row["output"], row["tries"])
 
 
-def about(record: Record, post: PostDue) -> tuple[Look, Incident]:
-    """The look that a post tells of, and its incident."""
+def about(record: Record, post: PostDue) -> tuple[DiagnosisRun, Incident]:
+    """The run and the incident of a notification."""
     with record.reading() as connection:
-        row = connection.execute("SELECT * FROM look WHERE number = ?", (post.look,)).fetchone()
+        row = connection.execute("SELECT * FROM look WHERE number = ?", (post.run,)).fetchone()
         incident = connection.execute("SELECT * FROM incident WHERE id = ?", (row["incident"],)).fetchone()
-        return look_of(row), incident_of(connection, incident)
+        return run_from_row(row), incident_from_row(connection, incident)
 
 
 def sent(record: Record, post: PostDue) -> None:
-    """It was taken."""
+    """Record a delivery."""
     with record.writing() as connection:
         connection.execute("UPDATE post SET state = 'sent', tries = tries + 1 WHERE number = ?", (post.number,))
 
 
 def missed(record: Record, post: PostDue, why: str, now: float, limit: float, *, final: bool = False) -> bool:
-    """It was not taken. limit: seconds after the look for which it is tried; final: it will never be taken. Whether it
-    is given up."""
+    """Record a failed delivery. limit: seconds of retries after the run; final: no retry can succeed. Whether it is
+    given up."""
     with record.writing() as connection:
-        made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.look,)).fetchone()[
-            0
-        ]
+        made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.run,)).fetchone()[0]
         last = final or now - made >= limit
         again = now if last else min(now + PAUSES[min(post.tries, len(PAUSES) - 1)], max(now, made + limit))
         connection.execute(
@@ -57,7 +55,7 @@ def dropped(record: Record, outputs: set[str]) -> int:
     with record.writing() as connection:
         marks = ",".join("?" * len(outputs)) or "NULL"
         return connection.execute(
-            f"UPDATE post SET state = 'failed', fault = 'the output is configured no more' WHERE state = 'waiting'"
+            f"UPDATE post SET state = 'failed', fault = 'the output is no longer configured' WHERE state = 'waiting'"
             f" AND output NOT IN ({marks})",
             tuple(outputs),
         ).rowcount

@@ -14,7 +14,7 @@ import msgspec
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.incidents.database import Database, RecordError
-from inferdoc.incidents.model import AlertScope, AlertTold, Incident, Look, Story
+from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident, ReceivedAlert, Story
 from inferdoc.judging.model import Diagnosis
 
 MOST_LISTED = 1000
@@ -64,7 +64,7 @@ class Record:
             rows = connection.execute(
                 f"SELECT * FROM incident {where} ORDER BY opened DESC, id DESC LIMIT ?", (min(limit, MOST_LISTED),)
             ).fetchall()
-            return [incident_of(connection, row) for row in rows]
+            return [incident_from_row(connection, row) for row in rows]
 
     def incident(self, name: str) -> Incident:
         """By its id, or by a beginning that no other has. Raises InferdocError with the nearest."""
@@ -73,40 +73,42 @@ class Record:
             there = [one for one in ids if one == name] or [one for one in ids if one.startswith(name)]
             if len(there) == 1:
                 row = connection.execute("SELECT * FROM incident WHERE id = ?", (there[0],)).fetchone()
-                return incident_of(connection, row)
+                return incident_from_row(connection, row)
         if there:
-            raise InferdocError(f"{name}: {len(there)} incidents begin so, {there[0]} and {there[1]} among them")
+            raise InferdocError(
+                f"{name}: {len(there)} incidents match, such as {there[0]} and {there[1]}; give more characters"
+            )
         raise InferdocError(f"{name}: no such incident{nearest(name, ids)}; `inferdoc history` lists them")
 
-    def looks(self, incident: str) -> list[Look]:
-        """Those taken at an incident and those to come, in order."""
+    def runs(self, incident: str) -> list[DiagnosisRun]:
+        """Finished and pending runs of an incident, in order."""
         with self.reading() as connection:
             rows = connection.execute("SELECT * FROM look WHERE incident = ? ORDER BY number", (incident,)).fetchall()
-        return [look_of(row) for row in rows]
+        return [run_from_row(row) for row in rows]
 
-    def diagnosis(self, look: int) -> Diagnosis:
-        """The document of a look. Raises InferdocError where it has none."""
+    def diagnosis(self, run: int) -> Diagnosis:
+        """The document of a run. Raises InferdocError if it has none."""
         with self.reading() as connection:
-            row = connection.execute("SELECT document FROM look WHERE number = ?", (look,)).fetchone()
+            row = connection.execute("SELECT document FROM look WHERE number = ?", (run,)).fetchone()
         if row is None or row[0] is None:
-            raise InferdocError(f"look {look} told nothing that was kept")
+            raise InferdocError(f"run {run} has no stored diagnosis")
         return msgspec.json.decode(zlib.decompress(row[0]), type=Diagnosis)
 
-    def page(self, look: int) -> str | None:
-        """The HTML report of a look; None where none was kept."""
+    def page(self, run: int) -> str | None:
+        """The HTML report of a run; None if none is stored."""
         with self.reading() as connection:
-            row = connection.execute("SELECT page FROM look WHERE number = ?", (look,)).fetchone()
+            row = connection.execute("SELECT page FROM look WHERE number = ?", (run,)).fetchone()
         return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
 
-    def newest_look(self, incident: str) -> Look | None:
-        """The last look that told something."""
-        told = [look for look in self.looks(incident) if look.state == "done"]
-        return told[-1] if told else None
+    def newest_run(self, incident: str) -> DiagnosisRun | None:
+        """The last finished run."""
+        finished = [run for run in self.runs(incident) if run.state == "done"]
+        return finished[-1] if finished else None
 
-    def telling_look(self, incident: str) -> Look | None:
-        """The last look that told a cause, else the last that told anything; None without one."""
-        done = [look for look in self.looks(incident) if look.state == "done"]
-        return next((look for look in reversed(done) if look.story and look.story.cause), done[-1] if done else None)
+    def conclusive_run(self, incident: str) -> DiagnosisRun | None:
+        """The last run with a cause, else the last finished run; None without one."""
+        done = [run for run in self.runs(incident) if run.state == "done"]
+        return next((run for run in reversed(done) if run.story and run.story.cause), done[-1] if done else None)
 
     def like(self, incident: Incident) -> Incident | None:
         """The last incident before this one with the same cause on the same pool; None without one."""
@@ -118,10 +120,10 @@ class Record:
                 " AND model = ? AND json_extract(story, '$.cause') = ? ORDER BY opened DESC LIMIT 1",
                 (incident.opened, incident.id, incident.tenant, *incident.place.pool, incident.story.cause),
             ).fetchone()
-            return None if row is None else incident_of(connection, row)
+            return None if row is None else incident_from_row(connection, row)
 
 
-def incident_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Incident:
+def incident_from_row(connection: sqlite3.Connection, row: sqlite3.Row) -> Incident:
     """A row of the table of incidents, with its alerts."""
     alerts = connection.execute(
         "SELECT * FROM alert WHERE incident = ? ORDER BY starts, fingerprint", (row["id"],)
@@ -135,26 +137,31 @@ def incident_of(connection: sqlite3.Connection, row: sqlite3.Row) -> Incident:
         row["reopened"],
         row["ended_by"],
         [_alert(alert) for alert in alerts],
-        story_of(row["story"]),
+        decode_story(row["story"]),
     )
 
 
-def look_of(row: sqlite3.Row) -> Look:
-    """A row of the table of looks, without its document."""
-    fields = ("number", "incident", "why", "state", "asked", "due", "began", "ended", "from_", "until")
-    return Look(**{name: row[name] for name in fields}, story=story_of(row["story"]), failure=row["failure"])
+def run_from_row(row: sqlite3.Row) -> DiagnosisRun:
+    """A row of the table `look`, without its document."""
+    fields = ("number", "incident", "why", "state", "due", "ended", "from_", "until", "failure")
+    return DiagnosisRun(
+        **{name: row[name] for name in fields},
+        requested=row["asked"],
+        started=row["began"],
+        story=decode_story(row["story"]),
+    )
 
 
-def story_of(text: str | None) -> Story | None:
+def decode_story(text: str | None) -> Story | None:
     """A story as it is kept."""
     return None if text is None else msgspec.json.decode(text, type=Story)
 
 
-def _alert(row: sqlite3.Row) -> AlertTold:
+def _alert(row: sqlite3.Row) -> ReceivedAlert:
     labels, annotations = (msgspec.json.decode(row[name], type=dict[str, str]) for name in ("labels", "annotations"))
-    return AlertTold(row["fingerprint"], row["name"], labels, annotations, row["starts"], row["ends"], row["url"])
+    return ReceivedAlert(row["fingerprint"], row["name"], labels, annotations, row["starts"], row["ends"], row["url"])
 
 
-def names_of(alerts: Sequence[AlertTold]) -> list[str]:
+def alert_names(alerts: Sequence[ReceivedAlert]) -> list[str]:
     """The names of alerts, each once."""
     return list(dict.fromkeys(alert.name for alert in alerts))

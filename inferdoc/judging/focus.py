@@ -11,7 +11,7 @@ from functools import cached_property
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.lineage import Key, Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool, Wanted
+from inferdoc.fleet.members import Fleet, FleetFilter, Member, Pool
 from inferdoc.judging.fold import WIDE_SCOPES, Cause
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
@@ -29,7 +29,7 @@ class Focus:
     """members: the pods a report is about; None where it is about all of them. warnings: what was asked for and is no
     part of the fleet."""
 
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: FleetFilter = field(default_factory=FleetFilter)
     members: tuple[Member, ...] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -60,7 +60,7 @@ class Focus:
 
 
 def focus_on(
-    wanted: Wanted, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes], *, lenient: bool = False
+    wanted: FleetFilter, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes], *, lenient: bool = False
 ) -> Focus:
     """The pods that the names of `wanted` select; a pod that was replaced stands for the one that has its place.
 
@@ -94,7 +94,7 @@ def _aspect(member: Member, name: str) -> str:
     return member.pod if name == "pod" else str(getattr(member.pool, name))
 
 
-def _is_scraped(pod: str, wanted: Wanted, scrapes: Iterable[Scrapes]) -> bool:
+def _is_scraped(pod: str, wanted: FleetFilter, scrapes: Iterable[Scrapes]) -> bool:
     entities = (Entity.of_labels(target.labels) for target in scrapes)
     members = (entity.member for entity in entities)
     return any(

@@ -7,7 +7,7 @@ from typing import Any
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config, baselines_folder
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Wanted, assignments_of
+from inferdoc.fleet.members import FleetFilter, assignments_of
 from inferdoc.judging.api import Options, diagnose
 from inferdoc.judging.findings import Links
 from inferdoc.judging.model import Diagnosis
@@ -34,7 +34,7 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict
     """What was chosen by options and by the configuration."""
     return Options(
         match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=Wanted(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        wanted=FleetFilter(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         assignments=assignments_of(config.pods),
         baseline=_baseline(asked.get("baseline"), source, config),
         stored=baselines_folder(config),

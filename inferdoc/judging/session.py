@@ -15,9 +15,9 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.engines import engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Exporter, Signal
+from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import Key, Lineage, divide, trace
-from inferdoc.fleet.members import Assignment, Wanted, resolve
-from inferdoc.fleet.silent import add_silent
+from inferdoc.fleet.members import Assignment, FleetFilter, resolve
 from inferdoc.fleet.speeds import part_by_speed
 from inferdoc.judging.changes import XID
 from inferdoc.judging.clock import Clock
@@ -49,7 +49,7 @@ class Options:
     with a warning; deep: whether all pods are read in full, however many."""
 
     match: tuple[Matcher, ...] = ()
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: FleetFilter = field(default_factory=FleetFilter)
     assignments: Sequence[Assignment] = ()
     baseline: tuple[int, int] | StoredBaseline | Lifetime | None = None
     stored: Path | None = None

@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.engines import declared_series
 from inferdoc.catalogue.identity import load_identity
-from inferdoc.fleet.unscraped import unscraped
+from inferdoc.fleet.down_targets import unscraped
 from inferdoc.judging.judge import Judgement, can_judge
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT

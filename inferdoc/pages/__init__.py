@@ -1,1 +1,1 @@
-"""Pages of engines that nobody scraped before: looked at for a minute, or read from files, and diagnosed."""
+"""Diagnose engines without a Prometheus: live scrapes or saved /metrics files."""

@@ -25,7 +25,7 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.judging.request import diagnosis, options_of
-from inferdoc.pages.look import PAST, Pace, look, scrape_rounds
+from inferdoc.pages.live_scrape import PAST, Pace, scrape_live, scrape_rounds
 from inferdoc.source.recognise import Recognised, recognise
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store.importer import import_file
@@ -49,7 +49,7 @@ class SavedPage:
 
 
 def put_into(store: Store, paths: Sequence[Path]) -> Lifetime | None:
-    """Store saved pages; what the first of each pod tells of the time before, or None where the files hold times of
+    """Store saved pages; what the first of each pod shows of the time before, or None where the files hold times of
     their own (OpenMetrics as `inferdoc export` writes it), and so a past. Raises InferdocError for a folder without
     pages, ParseError for a file that is none."""
     pages = []
@@ -113,8 +113,8 @@ def recognised(texts: Sequence[str], scraping: ScrapeOptions) -> list[Recognised
     kinds = {"saved" if one.kind in ("file", "folder") else one.kind for one in found}
     served = [one for one in found if one.kind in SERVED]
     if len(kinds) > 1 or len(served) > 1:
-        said = ", ".join(f"{one.text} (a {'Prometheus' if one.kind == 'prometheus' else one.kind})" for one in found)
-        raise InferdocError(f"{said}: give one server or store, or pages of engines only")
+        sources = ", ".join(f"{one.text} (a {'Prometheus' if one.kind == 'prometheus' else one.kind})" for one in found)
+        raise InferdocError(f"{sources}: pass one server or store, or only URLs of engines")
     return found
 
 
@@ -127,25 +127,27 @@ def diagnose_pages(
     found: Sequence[Recognised],
     config: Config,
     catalogue: Catalogue,
-    asked: dict[str, Any],
+    params: dict[str, Any],
     scraping: ScrapeOptions,
     pace: Pace,
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Diagnosis:
-    """Diagnose pages: live ones are scraped for as long as `pace` says, saved ones are read. asked: the values of the
+    """Diagnose pages: live ones are scraped for as long as `pace` says, saved ones are read. params: the values of the
     command's options by name; with `store` the samples stay there, else they are thrown away."""
     live = [one.target for one in found if one.target is not None]
-    unfit = [word for name, word in WINDOW_WORDS.items() if asked.get(name)] if live else []
+    unfit = [word for name, word in WINDOW_WORDS.items() if params.get(name)] if live else []
     if unfit:
-        raise InferdocError(f"{unfit[0]} asks for a past, which a page has not; --for 2m looks at it longer")
-    with _store(asked.get("store")) as path, Store.open(path, "w") as store:
+        raise InferdocError(
+            f"{unfit[0]} needs history, which a live URL does not have; use --for 2m for a longer scrape"
+        )
+    with _store(params.get("store")) as path, Store.open(path, "w") as store:
 
         def judge(lifetime: Lifetime | None) -> Diagnosis:
             source = StoreSource(path)
             try:
                 if not live:
-                    return diagnosis_of_saved(source, config, catalogue, asked, lifetime)
-                options = options_of(source, config, catalogue, asked)
+                    return diagnose_saved(source, config, catalogue, params, lifetime)
+                options = options_of(source, config, catalogue, params)
                 options.baseline = None if _has_past(source, pace.seconds) else lifetime
                 return diagnose(source, until="latest", options=options)
             finally:
@@ -155,14 +157,14 @@ def diagnose_pages(
             answer = judge(put_into(store, [Path(one.address) for one in found]))
         else:
             with Scraper(scraping) as scraper:
-                answer = look(live, store, scraper.scrape, judge, pace, say)
+                answer = scrape_live(live, store, scraper.scrape, judge, pace, log)
     answer.source.location = ", ".join(one.text for one in found)
     return answer
 
 
 @contextmanager
-def store_of_pages(
-    found: Sequence[Recognised], scraping: ScrapeOptions, pace: Pace, say: Callable[[str], None]
+def store_pages(
+    found: Sequence[Recognised], scraping: ScrapeOptions, pace: Pace, log: Callable[[str], None]
 ) -> Iterator[Path]:
     """A store of what the pages show, gone afterwards: live ones are scraped for as long as `pace` says, saved ones are
     read. Raises SourceError where no live page answers."""
@@ -170,30 +172,30 @@ def store_of_pages(
         live = [one.target for one in found if one.target is not None]
         with Store.open(path, "w") as store, Scraper(scraping) as scraper:
             if live:
-                say(f"looking at {', '.join(target.url for target in live)} for {pace.seconds:g} s")
-                deque(scrape_rounds(live, store, scraper.scrape, pace, say), maxlen=0)
+                log(f"looking at {', '.join(target.url for target in live)} for {pace.seconds:g} s")
+                deque(scrape_rounds(live, store, scraper.scrape, pace, log), maxlen=0)
             else:
                 put_into(store, [Path(one.address) for one in found])
         yield path
 
 
-def diagnosis_of_saved(
-    source: StoreSource, config: Config, catalogue: Catalogue, asked: dict[str, Any], lifetime: Lifetime | None
+def diagnose_saved(
+    source: StoreSource, config: Config, catalogue: Catalogue, params: dict[str, Any], lifetime: Lifetime | None
 ) -> Diagnosis:
-    """The window as asked for, or up to the newest saved page."""
-    until = asked.get("until")
-    asked = asked | {"until": "latest" if until in (None, "now") else until}
-    if lifetime is None or asked.get("baseline"):
-        return diagnosis(source, config, catalogue, asked)
-    options = options_of(source, config, catalogue, asked)
+    """Diagnose the requested window, or up to the newest saved file."""
+    until = params.get("until")
+    params = params | {"until": "latest" if until in (None, "now") else until}
+    if lifetime is None or params.get("baseline"):
+        return diagnosis(source, config, catalogue, params)
+    options = options_of(source, config, catalogue, params)
     options.baseline = lifetime
-    return diagnose(source, until=asked["until"], options=options)
+    return diagnose(source, until=params["until"], options=options)
 
 
 @contextmanager
-def _store(asked: str | None) -> Iterator[Path]:
-    if asked:
-        yield Path(asked).expanduser()
+def _store(params: str | None) -> Iterator[Path]:
+    if params:
+        yield Path(params).expanduser()
         return
     with TemporaryDirectory(prefix="inferdoc-") as folder:
         yield Path(folder) / "look.db"

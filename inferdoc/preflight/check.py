@@ -1,4 +1,4 @@
-"""Hold the flags of workloads against a tier and the configuration of their model."""
+"""Check the flags of workloads against the hardware tier and the model."""
 
 from __future__ import annotations
 
@@ -7,15 +7,52 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import msgspec
+
 from inferdoc.audit.manifest import Declared
 from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.preflight.model import PREFLIGHT_SCHEMA_ID, PreflightAnswer, PreflightProblem
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
 from inferdoc.sizing.request import wanted_as_asked
 from inferdoc.sizing.wanted import SizingWanted
 from inferdoc.words import figure
+
+PREFLIGHT_SCHEMA_ID = "inferdoc.preflight/v1"
+
+
+class PreflightProblem(msgspec.Struct):
+    """One thing that cannot work, or not as meant. check: its name; flag: where it is set; text: what is wrong; do:
+    what to change."""
+
+    workload: str
+    file: str
+    check: str
+    flag: str
+    text: str
+    do: str
+
+
+class PreflightAnswer(msgspec.Struct):
+    """checked: workloads with an engine; skipped: workloads that could not be checked, each with the reason."""
+
+    schema: str
+    tier: str
+    checked: list[str]
+    problems: list[PreflightProblem]
+    skipped: list[str]
+
+    def to_json(self) -> str:
+        """The document as indented JSON."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
+
+    def to_text(self) -> str:
+        """One line for each problem, one for each workload without any."""
+        found = {problem.workload for problem in self.problems}
+        lines = [f"{each.workload}: {each.flag}: {each.text}; {each.do}" for each in self.problems]
+        lines += [f"{name}: no problem found for {self.tier}" for name in self.checked if name not in found]
+        return "\n".join([*lines, *(f"not evaluated: {reason}" for reason in self.skipped)]) + "\n"
+
 
 SHORT_REQUEST = 512
 """Tokens of a short request, prompt and response: a cache that holds fewer of these than --max-num-seqs never runs as
@@ -43,10 +80,10 @@ SHARE, LENGTH, SEQUENCES = "--gpu-memory-utilization", "--max-model-len", "--max
 
 @dataclass(frozen=True)
 class Workload:
-    """One engine as it would start. flags: as declared; wanted, layout: as sized."""
+    """One engine as it would start. flags: as declared; inputs, layout: as sized."""
 
     declared: Declared
-    wanted: SizingWanted
+    inputs: SizingWanted
     fit: Sized
 
     @property
@@ -98,21 +135,21 @@ def _workload(one: Declared, tier: str, catalogue: Catalogue) -> Workload:
     model = flags.get("--model")
     if not model:
         raise InferdocError("no model in its arguments: give --model, or vllm serve MODEL")
-    asked: dict[str, Any] = {"model": model, "tier": tier, "prompt_tokens": "1,1", "output_tokens": "1,1"}
+    options: dict[str, Any] = {"model": model, "tier": tier, "prompt_tokens": "1,1", "output_tokens": "1,1"}
     numbers = {
         "tp": TENSOR, "pp": "--pipeline-parallel-size", "dp": "--data-parallel-size", "max_num_seqs": SEQUENCES,
         "max_num_batched_tokens": "--max-num-batched-tokens",
     }  # fmt: skip
     for key, flag in numbers.items():
         if flag in flags:
-            asked[key] = _number(flag, flags[flag], whole=True)
-    asked.setdefault("tp", 1)
+            options[key] = _number(flag, flags[flag], whole=True)
+    options.setdefault("tp", 1)
     if SHARE in flags:
-        asked["gpu_memory_utilization"] = _number(SHARE, flags[SHARE], whole=False)
-    asked["dtype"] = QUANTISATIONS.get(flags.get("--quantization", "")) or DTYPES.get(flags.get("--dtype", ""))
-    asked["kv_dtype"] = KV_DTYPES.get(flags.get(KV, ""))
-    wanted = wanted_as_asked(asked, catalogue)
-    return Workload(one, wanted, sized(wanted, wanted.layouts[0]))
+        options["gpu_memory_utilization"] = _number(SHARE, flags[SHARE], whole=False)
+    options["dtype"] = QUANTISATIONS.get(flags.get("--quantization", "")) or DTYPES.get(flags.get("--dtype", ""))
+    options["kv_dtype"] = KV_DTYPES.get(flags.get(KV, ""))
+    inputs = wanted_as_asked(options, catalogue)
+    return Workload(one, inputs, sized(inputs, inputs.layouts[0]))
 
 
 def _number(flag: str, text: str, *, whole: bool) -> float:
@@ -130,18 +167,18 @@ Found = Iterator[tuple[str, str, str]]
 
 
 def _arithmetic(each: Workload) -> Found:
-    tier, flags = each.wanted.tier, each.flags
+    tier, flags = each.inputs.tier, each.flags
     for dtype, figures in (("fp8", tier.fp8_tflops), ("nvfp4", tier.fp4_tflops), ("mxfp4", tier.fp4_tflops)):
-        if figures is None and each.wanted.dtype == dtype:
+        if figures is None and each.inputs.dtype == dtype:
             flag = "--quantization" if "--quantization" in flags else "--model"
             text = f"{dtype} weights, and {tier.title} has no {dtype[-3:].upper()} arithmetic"
             yield flag, text, "memory is saved, time is not: check that 16 bits or INT8 would not do"
-    if each.wanted.kv_dtype == "fp8" and tier.fp8_tflops is None:
+    if each.inputs.kv_dtype == "fp8" and tier.fp8_tflops is None:
         yield KV, f"an FP8 cache on {tier.title}, which has no FP8", "use auto, unless the memory is the aim"
 
 
 def _heads(each: Workload) -> Found:
-    kv, tensor = each.wanted.shape.kv, each.wanted.layouts[0].tensor
+    kv, tensor = each.inputs.shape.kv, each.inputs.layouts[0].tensor
     if kv.latent or not kv.kv_heads:
         return
     if kv.kv_heads % tensor and tensor % kv.kv_heads:
@@ -156,18 +193,18 @@ def _room(each: Workload) -> Found:
     room = each.fit.memory.kv
     if room <= 0:
         text = (
-            f"weights and the rest take {figure(-room, 'bytes')} more than {each.wanted.limits.memory_share:g} leaves"
+            f"weights and the rest take {figure(-room, 'bytes')} more than {each.inputs.limits.memory_share:g} leaves"
         )
         yield SHARE, text, "raise it, take more GPUs, or a smaller dtype"
 
 
 def _context(each: Workload) -> Found:
     room = each.fit.memory.kv
-    given, model = each.flags.get(LENGTH), each.wanted.shape.max_len
+    given, model = each.flags.get(LENGTH), each.inputs.shape.max_len
     length = int(_number(LENGTH, given, whole=True)) if given and given.isdigit() else model
     if given and given.isdigit() and model and length > model:
         yield LENGTH, f"{length:,} tokens, and the model takes {model:,}", f"at most {model}"
-    longest = kv_cost_of(each.wanted, each.wanted.layouts[0]).longest(max(0.0, room) + NON_KV_SPREAD)
+    longest = kv_cost_of(each.inputs, each.inputs.layouts[0]).longest(max(0.0, room) + NON_KV_SPREAD)
     if room > 0 and length > longest:
         text = f"a context of {length:,} tokens cannot fit: the cache of a rank holds at most {longest:,.0f}"
         yield LENGTH, text, f"at most {int(longest)}, or more GPUs"
@@ -175,10 +212,10 @@ def _context(each: Workload) -> Found:
 
 def _sequences(each: Workload) -> Found:
     room = each.fit.memory.kv + NON_KV_SPREAD
-    one = kv_cost_of(each.wanted, each.wanted.layouts[0]).bytes(SHORT_REQUEST)
+    one = kv_cost_of(each.inputs, each.inputs.layouts[0]).bytes(SHORT_REQUEST)
     most = int(room / one)
-    if each.fit.memory.kv > 0 and SEQUENCES in each.flags and most < each.wanted.limits.sequences:
-        text = f"{each.wanted.limits.sequences:,} requests, and the cache holds {most:,} of {SHORT_REQUEST} tokens"
+    if each.fit.memory.kv > 0 and SEQUENCES in each.flags and most < each.inputs.limits.sequences:
+        text = f"{each.inputs.limits.sequences:,} requests, and the cache holds {most:,} of {SHORT_REQUEST} tokens"
         yield SEQUENCES, text, "lower it: the rest is preempted or waits"
 
 
@@ -204,12 +241,12 @@ def _pairs(workloads: Sequence[Workload]) -> Iterator[PreflightProblem]:
     apart = [each for each in workloads if _role(each)]
     for index, one in enumerate(apart):
         for other in apart[index + 1 :]:
-            if one.wanted.shape.name != other.wanted.shape.name or one.declared.namespace != other.declared.namespace:
+            if one.inputs.shape.name != other.inputs.shape.name or one.declared.namespace != other.declared.namespace:
                 continue
             for flag, mine, its in (
                 (BLOCK, one.flags.get(BLOCK, "default"), other.flags.get(BLOCK, "default")),
-                (KV, one.wanted.kv_dtype, other.wanted.kv_dtype),
-                ("--dtype", one.wanted.dtype, other.wanted.dtype),
+                (KV, one.inputs.kv_dtype, other.inputs.kv_dtype),
+                ("--dtype", one.inputs.dtype, other.inputs.dtype),
             ):
                 if mine != its:
                     text = f"{mine} here and {its} in {other.name}, with which it exchanges its KV cache"

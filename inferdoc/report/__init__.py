@@ -84,10 +84,10 @@ def render_decision(answer: DecisionAnswer, form: str, *, verbose: bool = False,
     if form == "json":
         return lines(answer.to_json())
     if form == "html":
-        from inferdoc.report.decision_html import decision_html
+        from inferdoc.report.decision import decision_html
 
         return lines(decision_html(answer))
-    from inferdoc.report.decision_text import decision_text
+    from inferdoc.report.decision import decision_text
     from inferdoc.report.printable import printable
     from inferdoc.sizing.decision_model import DecisionAnswer
 
@@ -99,11 +99,11 @@ def render_bill(answer: Bill, form: str, *, verbose: bool = False, colour: bool 
     if form == "json":
         return lines(answer.to_json())
     if form == "prometheus":
-        from inferdoc.report.cost_metrics import cost_metrics
+        from inferdoc.report.cost_export import cost_metrics
 
         return cost_metrics(answer)
     if form == "csv":
-        from inferdoc.report.cost_csv import cost_csv
+        from inferdoc.report.cost_export import cost_csv
 
         return cost_csv(answer)
     if form == "html":
@@ -144,11 +144,11 @@ def render_kv(answer: KvAnswer, form: str, *, verbose: bool = False, colour: boo
     if form == "json":
         return lines(answer.to_json())
     if form == "html":
-        from inferdoc.report.kv_html import kv_html
+        from inferdoc.report.kv import kv_html
 
         return kv_html(answer)
     from inferdoc.kv.model import KvAnswer
-    from inferdoc.report.kv_text import kv_text
+    from inferdoc.report.kv import kv_text
     from inferdoc.report.printable import printable
 
     return kv_text(printable(answer, KvAnswer), verbose=verbose, colour=colour)
@@ -163,7 +163,7 @@ def render_headroom(answer: HeadroomAnswer, form: str, *, verbose: bool = False,
 
         return headroom_html(answer)
     if form == "prometheus":
-        from inferdoc.report.headroom_metrics import headroom_metrics
+        from inferdoc.report.headroom_text import headroom_metrics
 
         return headroom_metrics(answer)
     from inferdoc.headroom.model import HeadroomAnswer

@@ -37,8 +37,8 @@ def _recording(each: RecordingOutcome, verbose: bool) -> Iterator[str]:
     for a in each.alerts:
         if verbose or a.verdict in ("wrong", "noise"):
             when = _seconds(a.delay if a.delay is not None else a.first - each.begin)
-            held = "" if a.sent else ", held back"
-            yield f"    {when:>7} {a.alert:<40} {a.severity}, {a.verdict}{held}, {a.label_sets} series"
+            silenced = "" if a.sent else ", inhibited"
+            yield f"    {when:>7} {a.alert:<40} {a.severity}, {a.verdict}{silenced}, {a.label_sets} series"
 
 
 def _totals(result: RuleSetResult) -> Iterator[tuple[str, str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.model import Audit, AuditedPool, StandingState, UndeterminedState
 from inferdoc.audit.observe import percent
 from inferdoc.escaping import html as escape
 from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
@@ -40,13 +40,13 @@ def audit_section(answer: Audit) -> str:
         for number, state in enumerate(answer.states, start=1)
     )
     words = f"<p>{escape(answer.summary)}</p>" if not answer.states else ""
-    told = (
-        "<p class='soft'>Absolute limits, held over most of this window; <code>inferdoc audit --since 24h</code> "
-        "looks at a whole day.</p>"
+    intro = (
+        "<p class='soft'>Absolute limits that are exceeded in most of this window. "
+        "<code>inferdoc audit --since 24h</code> covers a whole day.</p>"
     )
     return (
-        '<section aria-labelledby="standing"><h2 id="standing">Standing states: wrong without having changed</h2>'
-        f"{told}{words}{_ranking(answer, linked=False)}{opened}</section>"
+        '<section aria-labelledby="standing"><h2 id="standing">Persistent issues</h2>'
+        f"{intro}{words}{_ranking(answer, linked=False)}{opened}</section>"
     )
 
 
@@ -67,10 +67,10 @@ def parts(answer: Audit) -> str:
     if answer.cannot_tell:
         rows = "".join(map(_doubt, answer.cannot_tell))
         heads = ("state", "pools", "why", "what to do")
-        sections.append(_section("doubts", "What cannot be told", table(heads, rows)))
+        sections.append(_section("doubts", "Undetermined", table(heads, rows)))
     pools = "".join(map(_pool, answer.pools))
     columns = ("pool", "pods", "GPUs", "requests", "busy", "use at the peak")
-    sections.append(_section("looked", "What was looked at", table(columns, pools)))
+    sections.append(_section("looked", "Coverage", table(columns, pools)))
     return "\n".join(part for part in sections if part)
 
 
@@ -88,7 +88,7 @@ def _ranking(answer: Audit, *, linked: bool) -> str:
         badge = f'<span class="badge {state.severity}">{state.severity}</span>'
         pods = f"{len(state.place.pods)} of {state.place.of_pods}"
         rows.append(f"<tr><td>{name}</td><td>{badge}</td><td>{pods}</td><td>{escape(cost_words(state))}</td></tr>")
-    return table(("state, dearest first", "severity", "pods", "costs"), "".join(rows))
+    return table(("issue, highest cost first", "severity", "pods", "costs"), "".join(rows))
 
 
 def _body(state: StandingState) -> str:
@@ -127,12 +127,12 @@ def _body(state: StandingState) -> str:
     return f'{badges}{facts}<h3>What shows it</h3>{shown}<h3>Next steps</h3><ol class="steps">{steps}</ol>'
 
 
-def _doubt(doubt: CannotTell) -> str:
+def _doubt(doubt: UndeterminedState) -> str:
     cells = (f"<code>{escape(doubt.id)}</code>", *map(escape, ("; ".join(doubt.pools), doubt.what, doubt.enable)))
     return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
 
 
-def _pool(pool: PoolLooked) -> str:
+def _pool(pool: AuditedPool) -> str:
     cells = (
         pool.name,
         str(pool.pods),

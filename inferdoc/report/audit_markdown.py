@@ -14,7 +14,7 @@ from inferdoc.report.markdown import step_words
 
 def audit_markdown(answer: Audit) -> str:
     """GitHub-flavoured Markdown; times in UTC."""
-    lines = ["# Standing states", "", words(answer.summary), ""]
+    lines = ["# Persistent issues", "", words(answer.summary), ""]
     for line in answer.source.incomplete:
         lines += [f"Incomplete: {words(line)}.", ""]
     lines += [f"Window {answer.window.from_} to {answer.window.until}, source {code(answer.source.location)}.", ""]
@@ -31,7 +31,7 @@ def audit_markdown(answer: Audit) -> str:
         lines += [f"- {code(state.id)} on {_pods(state)}: {words(state.accepted or '')}" for state in answer.accepted]
         lines.append("")
     if answer.cannot_tell:
-        lines += ["## Cannot tell", ""]
+        lines += ["## Undetermined", ""]
         for doubt in answer.cannot_tell:
             pools = words("; ".join(doubt.pools))
             lines.append(f"- {code(doubt.id)} on {pools}: {words(doubt.what)}. {words(doubt.enable)}")

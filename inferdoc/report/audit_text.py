@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import click
 
 from inferdoc.audit.describe import cost_words
-from inferdoc.audit.model import Audit, CannotTell, PoolLooked, StandingState
+from inferdoc.audit.model import Audit, AuditedPool, StandingState, UndeterminedState
 from inferdoc.audit.observe import percent
 from inferdoc.report.brief import clock
 from inferdoc.report.text import COLOURS
@@ -16,11 +16,11 @@ from inferdoc.words import figure, some
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
-HEADS = {"nothing": "NOTHING STANDS", "standing": "STANDING STATES", "unknown": "UNKNOWN"}
+HEADS = {"nothing": "NO PERSISTENT ISSUES", "standing": "PERSISTENT ISSUES", "unknown": "UNKNOWN"}
 
 
 def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked."""
+    """Lines for the width of the terminal; colour only if set."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
         return click.style(words, fg=COLOURS.get(key), bold=bold) if colour else words
@@ -38,16 +38,16 @@ def audit_text(answer: Audit, *, verbose: bool = False, colour: bool = False) ->
         lines += ["", "accepted by the configuration"]
         for state in answer.accepted:
             lines += wrap(f"{state.id} on {_pods(state)}: {state.accepted}", "  ")
-    lines += _cannot_tell(answer.cannot_tell, verbose)
+    lines += _undetermined(answer.cannot_tell, verbose)
     if answer.not_applicable and verbose:
         lines += ["", *wrap(f"not in use: {', '.join(answer.not_applicable)}", "")]
-    lines += ["", "looked at"]
+    lines += ["", "coverage"]
     for pool in answer.pools:
         lines += wrap(_pool(pool), "  ")
     if not answer.pools:
         lines.append("  no engine in the source")
     if verbose:
-        took = f"read {answer.timing.read_seconds:.2f} s, judged {answer.timing.judge_seconds:.2f} s"
+        took = f"read {answer.timing.read_seconds:.2f} s, evaluated {answer.timing.judge_seconds:.2f} s"
         lines.append(f"{took}, {answer.timing.queries} queries, {answer.timing.samples:,} samples")
     return "\n".join(fitted(lines))
 
@@ -65,9 +65,9 @@ def _state(number: int, state: StandingState, verbose: bool, paint: Callable[...
     if verbose and state.wasted is not None:
         yield from wrap(f"worked out as {state.wasted.formula}", "            ")
     for i, item in enumerate(state.observed):
-        said = f"{item.statement} ({item.because})" if verbose else item.statement
+        statement = f"{item.statement} ({item.because})" if verbose else item.statement
         who = f" [{item.entity}]" if len(place.pods) > 1 and item.entity in place.pods else ""
-        yield from wrap(f"{said}{who}", f"   {'shows' if i == 0 else '':<8} ")
+        yield from wrap(f"{statement}{who}", f"   {'shows' if i == 0 else '':<8} ")
     yield from wrap(state.intended_when, "   meant if ")
     for i, step in enumerate(state.next_steps if verbose else state.next_steps[:2]):
         yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
@@ -79,16 +79,16 @@ def _state(number: int, state: StandingState, verbose: bool, paint: Callable[...
         yield from wrap("; ".join(state.sources), "   source   ")
 
 
-def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
+def _undetermined(doubts: list[UndeterminedState], verbose: bool) -> Iterator[str]:
     if not doubts:
         return
     yield ""
     short = [doubt for doubt in doubts if doubt.reason == "window"]
     for doubt in short if verbose else ():
-        yield from wrap(f"cannot tell yet: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
+        yield from wrap(f"undetermined: {doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}", "")
     if short and not verbose:
         early = ", ".join(doubt.id for doubt in short)
-        yield from wrap(f"cannot tell yet: {early} (so in this window, which is too short to tell; -v)", "")
+        yield from wrap(f"undetermined: {early} (seen here, but the window is too short; -v)", "")
     for way in dict.fromkeys(doubt.enable for doubt in short):
         yield f"  {way}"
     rest = [doubt for doubt in doubts if doubt.reason != "window"]
@@ -96,14 +96,14 @@ def _cannot_tell(doubts: list[CannotTell], verbose: bool) -> Iterator[str]:
         return
     if not verbose:
         names = dict.fromkeys(doubt.id for doubt in rest)
-        yield from wrap(f"cannot tell: {', '.join(names)} (-v says what is missing)", "")
+        yield from wrap(f"undetermined: {', '.join(names)} (-v lists what is missing)", "")
         return
-    yield "cannot tell"
+    yield "undetermined"
     for doubt in rest:
         yield from wrap(f"{doubt.id} on {'; '.join(doubt.pools)}: {doubt.what}. {doubt.enable}", "  ")
 
 
-def _pool(pool: PoolLooked) -> str:
+def _pool(pool: AuditedPool) -> str:
     parts = [f"{pool.pods} pod{'' if pool.pods == 1 else 's'}"]
     parts += [f"{pool.gpus} GPU{'' if pool.gpus == 1 else 's'}" if pool.gpus is not None else "GPUs not known"]
     parts += [f"{pool.requests:,.0f} requests"] if pool.requests is not None else []

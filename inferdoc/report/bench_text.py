@@ -22,11 +22,11 @@ COLUMNS = (
     ("kept", 5),
 )
 """TPOT: the mean gap of each request."""
-ASKED = {"rate": "1/s", "concurrency": "at a time"}
+DRIVE_UNITS = {"rate": "1/s", "concurrency": "at a time"}
 
 
 def bench_text(answer: BenchAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number, files."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number, files."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
@@ -72,12 +72,12 @@ def _production(found: ProductionBeside, bold: Callable[[str], str], verbose: bo
 
 
 def _known(value: float | None, unit: str) -> str:
-    return "not told" if value is None else figure(value, unit)
+    return "unknown" if value is None else figure(value, unit)
 
 
 def _cells(row: LevelRow) -> Sequence[str]:
-    asked = "-" if row.asked is None else figure(row.asked, ASKED.get(row.drive, ""))
+    requested = "-" if row.asked is None else figure(row.asked, DRIVE_UNITS.get(row.drive, ""))
     seen = [row.latencies.get(name) for name in ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99")]
     kept = "-" if row.within is None else "yes" if row.within else "no"
     times = ["-" if value is None else figure(value, "s") for value in seen]
-    return (asked.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)
+    return (requested.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from datetime import datetime
 
 from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, seconds
-from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.phrases import HARM, role_word
 from inferdoc.report.wrapping import width, wrap
 from inferdoc.words import how_many, lasting, some
 
@@ -93,7 +93,7 @@ def _facts(finding: Finding, room: int) -> Iterator[tuple[str, str]]:
 
 
 def _moved(item: EvidenceItem) -> float:
-    """By which factor a quantity left its baseline or is beyond its limit; what stands still or is gone comes first."""
+    """By which factor a quantity left its baseline or is beyond its limit; stopped or missing signals come first."""
     reference = item.threshold if item.baseline is None else item.baseline
     if not reference or not item.observed:
         return math.inf

@@ -17,7 +17,7 @@ FIRST_PODS = 4
 
 
 def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: how each difference comes about, and its series."""
+    """Lines for a terminal; colour only if set. verbose: how each difference comes about, and its series."""
     verdict = answer.decision.upper()
     head = click.style(verdict, fg=COLOURS[answer.decision], bold=True) if colour else verdict
     lines = [head, *wrap(answer.summary, "  ")]
@@ -32,7 +32,7 @@ def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = F
         lines += [line for check in answer.checks for line in _check(check, verbose)]
     for title, texts in (
         ("not known because", answer.reasons[1:]),
-        ("mind", answer.notes),
+        ("notes", answer.notes),
         ("assumed", answer.assumed),
     ):
         if texts:

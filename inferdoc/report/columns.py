@@ -11,7 +11,7 @@ TABLES = 80
 GAP = 2
 """Spaces between columns."""
 LEAST = 6
-"""No column is narrower: below it a fold in the middle of words tells nobody anything."""
+"""Minimum width of a column; narrower ones would break words."""
 
 
 def marked(mark: str, words: str) -> str:
@@ -23,7 +23,7 @@ class Columns:
     """The widths of the columns of some rows: each as wide as its longest cell, where that is more than the terminal
     has the widest fold. Words are broken only where not even the longest of each column fit side by side.
 
-    A row with fewer cells than the first ends in one that has all the room that is left; it asks for none.
+    A row with fewer cells than the first ends in one that has the remaining width.
     """
 
     def __init__(self, rows: Sequence[Sequence[str]], widest: int, *, right: Sequence[int] = ()) -> None:

@@ -44,7 +44,7 @@ def cost_html(bill: Bill, *, verbose: bool = False) -> str:
     )
     sections = [
         _section("parts", "Where it went", _key(whole) + _bars([whole], currency) + _parts(whole, currency)),
-        _section("figures", "What things cost", _figures(bill)),
+        _section("figures", "Costs", _figures(bill)),
     ]
     if len(bill.rows) > 1 or bill.by != "pool":
         rows = _bars(bill.rows, currency) + _table(bill.rows, currency)

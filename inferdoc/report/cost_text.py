@@ -30,7 +30,7 @@ TITLE, NAME, CELL = 42, 32, 12
 
 
 def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked."""
+    """Lines for the width of the terminal; colour only if set."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words

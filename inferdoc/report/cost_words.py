@@ -11,7 +11,7 @@ FIGURES = (
     ("request", "a thousand requests"),
 )
 WHOLE = 10_000
-"""From so much on only whole units are told."""
+"""From this value on, only whole units are printed."""
 
 
 def hours_words(hours: float) -> str:
@@ -29,7 +29,7 @@ def money_words(money: float, currency: str) -> str:
 
 
 def amount_words(amount: Amount | None, currency: str | None) -> str:
-    """Money where there is a price, else GPU-hours; "-" where there is nothing to tell."""
+    """Money where there is a price, else GPU-hours; "-" without data."""
     if amount is None:
         return "-"
     if amount.money is None or currency is None:
@@ -60,7 +60,7 @@ def good_words(figures: Figures, currency: str | None) -> str:
 
 def energy_words(energy: Energy | None, bill: Bill) -> str | None:
     """ "1.32 kWh drawn by the GPUs, 1.53 output tokens a joule, 0.182 kWh per million output tokens"; with what the
-    site drew and paid where the bill tells its PUE and its price of a kWh."""
+    site drew and paid if the bill has its PUE and its price of a kWh."""
     if energy is None:
         return None
     parts = [f"{energy.kwh:.3g} kWh drawn by the GPUs"]

@@ -1,4 +1,4 @@
-"""What a source shows and what it lacks."""
+"""Report what a source exposes and what is missing."""
 
 from __future__ import annotations
 
@@ -10,25 +10,99 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recognise_names import by_form
 from inferdoc.config import Config
 from inferdoc.extras import DISTRIBUTION
+from inferdoc.fleet.down_targets import unscraped
 from inferdoc.fleet.members import Fleet, assignments_of, resolve
-from inferdoc.fleet.unscraped import unscraped
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.installed import rivals
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.session import needed_signals
 from inferdoc.judging.visibility import ONE_SCRAPE, Visibility, gains, scraped_once
-from inferdoc.report.labels import label_lines
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.source.base import Scrapes, Source
 from inferdoc.source.frame import Entity
-from inferdoc.source.identified import Identified
+from inferdoc.source.identified import Findings, Identified
+from inferdoc.source.processes import Copies, Crowd
 from inferdoc.times import Moment
-from inferdoc.words import figure, how_many, lasting
+from inferdoc.words import figure, how_many, lasting, some
+
+POD_FIX = "relabel __meta_kubernetes_pod_name to pod, or name the label that holds it under [labels] in inferdoc.toml"
+GPU_FIX = "mount the kubelet's pod-resources socket (/var/lib/kubelet/pod-resources) into the GPU exporter"
+NAMED = 4
+
+
+def label_lines(found: Findings, replica: tuple[str, ...], scraped: bool) -> Iterator[str]:
+    """One line per problem of the labels, nothing for ordinary labels. replica: labels of the
+    server that stored a series; scraped: whether there is any `up`."""
+    yield from (_copies(each, replica) for each in found.copies)
+    clusters = [crowd for crowd in found.crowds if crowd.is_cluster]
+    if clusters:
+        names, label = sorted({crowd.name for crowd in clusters}), clusters[0].by
+        yield (
+            f"several processes behind each of {len(names)} pod labels ({_some(names)}), which {label} distinguishes: "
+            f'taken for the cluster; say so with cluster = "{label}" under [labels] in inferdoc.toml'
+        )
+    crowds: dict[tuple[str, str | None], Crowd] = {}
+    for crowd in found.crowds:
+        crowds.setdefault((crowd.name, crowd.by), crowd)
+    for crowd in crowds.values():
+        head = f"{crowd.processes} processes behind one pod label ({crowd.name})"
+        if crowd.is_cluster:
+            continue
+        if crowd.by is None:
+            yield f"{head} and no label that distinguishes them: keep the label instance; {POD_FIX}"
+        else:
+            yield f"{head}: kept apart by {crowd.by}; {POD_FIX}"
+    if found.mixed:
+        yield (
+            f"several processes write the same series ({_some(found.mixed)}), whose totals fall all the time: "
+            "no rate of them is right; keep the label instance"
+        )
+    if found.without_pod and not found.crowds and found.gpus and not found.gpus_joined:
+        yield f"engines carry no pod label, so no GPU can be joined to them; {POD_FIX}"
+    elif not found.without_pod:
+        yield from _gpus(found)
+    if found.without_model:
+        yield (
+            f"{found.without_model} of {found.engines} engines show no model_name: pools of several models cannot be "
+            "distinguished; remove the labeldrop of model_name"
+        )
+    if found.engines and not scraped:
+        yield "no up series: outages and gaps of targets are not visible; keep up if series are dropped"
+
+
+def _copies(copies: Copies, replica: tuple[str, ...]) -> str:
+    first, values = copies.labels[0], _some(copies.values)
+    engines = f"{copies.processes} engine{'' if copies.processes == 1 else 's'}"
+    if set(copies.labels) <= set(replica):
+        return f"{engines} stored by several servers ({first}: {values}), counted once; let the store deduplicate"
+    return f"{engines} scraped twice ({first}: {values}), counted once; drop one of the scrape jobs"
+
+
+def _gpus(found: Findings) -> Iterator[str]:
+    hosts = found.hosts
+    if hosts.alone:
+        yield (
+            f"GPU exporters name no pod; by Hostname the GPUs of {_some(sorted(hosts.alone))} are those of the one "
+            f"engine there; to be sure, {GPU_FIX}"
+        )
+    if hosts.crowded:
+        names = ", ".join(f"{count} engines on {host}" for host, count in sorted(hosts.crowded.items())[:NAMED])
+        yield f"GPU exporters name no pod, and there are {names}: their GPUs are not joined; {GPU_FIX}"
+    if hosts.unknown and not found.gpus_joined:
+        yield (
+            f"GPU exporters name no pod of an engine, and no engine is known on {_some(sorted(hosts.unknown))}: GPUs "
+            f"are not joined; {GPU_FIX}, or scrape kube-state-metrics (kube_pod_info has the node of a pod)"
+        )
+
+
+def _some(names: tuple[str, ...] | list[str]) -> str:
+    return some(names, NAMED)
+
 
 LOOK_BACK = "15m"
 STALE_SECONDS = 300.0
 MOST_PODS = 8
-"""So many names are told; of more the number."""
+"""Maximum names in a line; of more, the number is printed."""
 HEADS = {"off": "not in use: nothing to do unless you expect it", "later": "shows with its first event: nothing to do"}
 
 
@@ -47,8 +121,8 @@ def examine(
     age = time.time() - latest / 1000
     note = "  (old: nothing has been written for a while; diagnose with --until latest)" if age > STALE_SECONDS else ""
     lines.append(f"newest      {lasting(max(age, 0.0))} ago{note}")
-    wanted = needed_signals(catalogue)
-    frame, scrapes = read_window(source, wanted, catalogue, LOOK_BACK, None, until)
+    needed = needed_signals(catalogue)
+    frame, scrapes = read_window(source, needed, catalogue, LOOK_BACK, None, until)
     lines.append(
         f"interval    {figure(frame.grid.interval_ms / 1000, 's')}, rates over {figure(frame.grid.rate_ms / 1000, 's')}"
     )
@@ -64,7 +138,7 @@ def examine(
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
     visibility = Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
     lines += _cannot(visibility)
-    lines += _missing(visibility, wanted, verbose)
+    lines += _missing(visibility, needed, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
     lines += [f"warning     {warning}" for warning in source.warnings]
     return list(fitted(lines)), bool(fleet.members)
@@ -124,27 +198,27 @@ def _cannot(visibility: Visibility) -> Iterator[str]:
             yield from wrap(f"{engine.title} cannot show {'; '.join(engine.cannot)}", "cannot      ")
 
 
-def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> Iterator[str]:
+def _missing(visibility: Visibility, needed: Sequence[str], verbose: bool) -> Iterator[str]:
     """What cannot be judged: blind spots by the causes gained, features that are off, series that come later."""
     recipes = visibility.catalogue.recipes.values()
     unjudged = [recipe for recipe in recipes if not visibility.judges(recipe)]
-    seen = sum(name in visibility.visible for name in wanted)
+    seen = sum(name in visibility.visible for name in needed)
     yield f"causes      {len(recipes) - len(unjudged)} of {len(recipes)} can be judged"
-    yield f"signals     {seen} of {len(wanted)} visible"
+    yield f"signals     {seen} of {len(needed)} visible"
     reasons = {recipe.id: visibility.reason(recipe) for recipe in unjudged}
-    cures = gains(visibility, recipes, (name for name in wanted if name not in visibility.visible))
-    if cures:
+    fixes = gains(visibility, recipes, (name for name in needed if name not in visibility.visible))
+    if fixes:
         yield ""
         yield "could be seen, by the causes that it would let inferdoc judge"
-    for cure, names in cures.items():
+    for fix, names in fixes.items():
         if names:
-            yield from wrap(f"{cure}: {', '.join(names)}", f"  {f'+{len(names)}':<4}")
-    idle = [cure for cure, names in cures.items() if not names]
+            yield from wrap(f"{fix}: {', '.join(names)}", f"  {f'+{len(names)}':<4}")
+    idle = [fix for fix, names in fixes.items() if not names]
     if idle and not verbose:
         yield f"      {len(idle)} more would add evidence to causes that can be judged; -v names them"
-    for cure in idle if verbose else ():
-        yield from wrap(cure, "      evidence: ")
-    alone = {name for names in cures.values() for name in names}
+    for fix in idle if verbose else ():
+        yield from wrap(fix, "      evidence: ")
+    alone = {name for names in fixes.values() for name in names}
     several = [name for name, reason in reasons.items() if reason.kind == "blind" and name not in alone]
     if several:
         yield from wrap(f"only with several of these: {', '.join(several)}", "      ")
@@ -156,8 +230,8 @@ def _missing(visibility: Visibility, wanted: Sequence[str], verbose: bool) -> It
         if causes:
             yield ""
             yield HEADS[kind]
-        for cure, names in sorted(causes.items(), key=lambda item: -len(item[1])):
-            yield from wrap(f"{cure}: {', '.join(names)}", "  ")
+        for fix, names in sorted(causes.items(), key=lambda item: -len(item[1])):
+            yield from wrap(f"{fix}: {', '.join(names)}", "  ")
 
 
 def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[str]:

@@ -46,9 +46,9 @@ def fleet_lines(fleet: Fleet, visibility: Visibility) -> Iterator[str]:
     evaluated = sum(visibility.judges(recipe) for recipe in recipes)
     yield f"causes      {evaluated} of {len(recipes)} can be evaluated"
     absent = (name for name in needed_signals(visibility.catalogue) if name not in visibility.visible)
-    missing = [(cure, names) for cure, names in gains(visibility, recipes, absent).items() if names]
-    for cure, names in missing[:MOST_MISSING]:
-        yield from wrap(f"{cure} (adds {how_many(len(names), 'cause')})", "missing     ")
+    missing = [(fix, names) for fix, names in gains(visibility, recipes, absent).items() if names]
+    for fix, names in missing[:MOST_MISSING]:
+        yield from wrap(f"{fix} (adds {how_many(len(names), 'cause')})", "missing     ")
     if len(missing) > MOST_MISSING:
         yield f"            and {len(missing) - MOST_MISSING} more; inferdoc doctor lists all"
 

@@ -1,16 +1,72 @@
-"""Headroom on a terminal."""
+"""Headroom as text and as OpenMetrics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime
 
 import click
 
-from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost
+from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.own_metrics import Families, Row
+from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost, PoolHeadroom
+from inferdoc.headroom.room import ROOM
 from inferdoc.report.brief import clock as shown_at
 from inferdoc.report.size_text import TITLES, VALUES, number_lines
 from inferdoc.report.wrapping import fitted, painted, wrap
 from inferdoc.words import figure, how_many, lasting
+
+SHARES = {"now": "load_now", "peak": "load_peak"}
+"""Value of the label `load` -> name of a number."""
+
+
+def headroom_metrics(answer: HeadroomAnswer) -> str:
+    """The pools of the answer in the classic text format. Undetermined values are left out."""
+    return Families(load_catalogue().exporters["inferdoc"]).text(
+        {
+            "inferdoc_headroom_used": [cell for pool in answer.pools for cell in _used(pool)],
+            "inferdoc_headroom_replicas": [
+                (_labels(pool) | {"what": what}, value) for pool in answer.pools for what, value in _replicas(pool)
+            ],
+            "inferdoc_headroom_after_loss": [
+                (_labels(pool) | {"lost": one.what}, one.share.value)
+                for pool in answer.pools
+                for one in pool.lost
+                if one.share is not None and one.share.value is not None
+            ],
+            "inferdoc_headroom_crossing_timestamp_seconds": [
+                (_labels(pool) | {"path": path}, datetime.fromisoformat(moment.at).timestamp())
+                for pool in answer.pools
+                for path, moment in (("expected", pool.clock.expected), ("earliest", pool.clock.earliest))
+                if moment is not None
+            ],
+            "inferdoc_headroom_timestamp_seconds": [({}, datetime.fromisoformat(answer.until).timestamp())],
+        }
+    )
+
+
+def _labels(pool: PoolHeadroom) -> dict[str, str]:
+    return {"pool": pool.pool, "model_name": pool.model, "role": pool.role, "tier": pool.tier}
+
+
+def _numbers(pool: PoolHeadroom) -> dict[str, float]:
+    (room,) = [part for part in pool.parts if part.title == ROOM]
+    return {each.name: each.value for each in room.numbers if each.value is not None}
+
+
+def _used(pool: PoolHeadroom) -> Iterator[Row]:
+    known = _numbers(pool)
+    for load, name in SHARES.items():
+        if name in known:
+            yield _labels(pool) | {"load": load}, known[name] / pool.usable
+
+
+def _replicas(pool: PoolHeadroom) -> Iterator[tuple[str, float]]:
+    yield "counted", float(pool.replicas)
+    yield "to_spare", _numbers(pool)["headroom_replicas"]
+    missing = [each.value for each in pool.clock.numbers if each.name == "replicas" and each.value is not None]
+    yield "to_add", missing[0] if missing else 0.0
+
 
 COLUMNS = 100
 """The widest line."""
@@ -19,14 +75,14 @@ ANSWER = {"yes": "holds", "no": "does not hold", "unsure": "unsure"}
 
 
 def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
 
-    stretch = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
-    ahead = f"the clock looks {lasting(3600 * answer.horizon_hours)} ahead, in times of {answer.zone}"
-    head = wrap(f"{answer.source}  {stretch}", "HEADROOM  ", COLUMNS)
+    span = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
+    ahead = f"forecast horizon {lasting(3600 * answer.horizon_hours)}, times in {answer.zone}"
+    head = wrap(f"{answer.source}  {span}", "HEADROOM  ", COLUMNS)
     lines = [*painted(head, "HEADROOM", bold("HEADROOM")), f"  {ahead}"]
     for pool in answer.pools:
         kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
@@ -40,8 +96,8 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
         for one in pool.lost:
             lines += _lost(one, verbose)
         lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
-        lines += _listed(bold("mind"), pool.notes)
-        lines += _listed(bold("cannot tell"), pool.cannot_tell)
+        lines += _listed(bold("notes"), pool.notes)
+        lines += _listed(bold("undetermined"), pool.cannot_tell)
     for apart in answer.apart:
         lines += ["", bold(f"{apart.part.title}: {' and '.join(apart.pools)}"), *wrap(apart.summary, "  ", COLUMNS)]
         for each in apart.part.numbers:
@@ -50,7 +106,7 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
             value = "not known" if condition.value is None else figure(condition.value, condition.unit)
             lines += wrap(f"{condition.what}: {value}, {MET[condition.met]}", "  - ", COLUMNS)
         lines += _listed(bold("assumed"), apart.notes)
-    lines += _listed(bold("cannot tell of any pool"), answer.cannot_tell)
+    lines += _listed(bold("undetermined for every pool"), answer.cannot_tell)
     lines += _listed(bold("note"), answer.notes)
     lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
     if not verbose:

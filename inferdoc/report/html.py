@@ -10,12 +10,11 @@ from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
 from inferdoc.report.audit_html import audit_section
-from inferdoc.report.focus import elsewhere, in_focus
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
-from inferdoc.report.references import compared_with
+from inferdoc.report.phrases import compared_with, elsewhere, in_focus
 from inferdoc.report.unjudged import by_reason, why
 from inferdoc.words import figure
 
@@ -93,13 +92,13 @@ def _not_judged(answer: Diagnosis) -> str:
     if not answer.not_judged:
         return ""
     rows = "".join(
-        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.cure)}</td>"
+        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.remedy)}</td>"
         f"<td>{_codes(r.missing)}</td></tr>"
         for r in by_reason(answer.not_judged)
     )
     heads = ("causes", "why", "signals missing")
     return (
-        '<section aria-labelledby="not-judged"><h2 id="not-judged">What could not be judged</h2>'
+        '<section aria-labelledby="not-judged"><h2 id="not-judged">Not evaluated</h2>'
         f"{table(heads, rows, cards=True)}</section>"
     )
 
@@ -122,7 +121,7 @@ def _coverage(coverage: Coverage) -> str:
             ("not visible", ", ".join(f"<code>{escape(s)}</code>" for s in coverage.signals_absent) or "none"),
         )
     )
-    return f'<section aria-labelledby="coverage"><h2 id="coverage">What was looked at</h2>{seen}</section>'
+    return f'<section aria-labelledby="coverage"><h2 id="coverage">Coverage</h2>{seen}</section>'
 
 
 def _foot(answer: Diagnosis) -> str:

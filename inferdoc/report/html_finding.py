@@ -20,7 +20,7 @@ LEGEND = (
     ('<path class="cause" d="M1 6H25"/>', "the pod, rank or GPU of this observation"),
     ('<path class="other" d="M1 6H25"/>', "other pods of this cause"),
     ('<path class="peer" d="M1 6H25"/>', "peers: pods or GPUs (many: their middle and 10th to 90th percentile)"),
-    ('<path class="calm" d="M0 6H26"/>', "baseline"),
+    ('<path class="baseline" d="M0 6H26"/>', "baseline"),
     ('<rect class="band" width="26" height="12"/>', "baseline band: 5th to 95th percentile before the onset"),
     ('<path class="limit" d="M0 6H26"/>', "threshold, shaded beyond it"),
     ('<path class="mark-harm" d="M13 0l-6 11h12z"/>', "this observation begins"),
@@ -143,16 +143,16 @@ def _figure(
         ("now", item.observed),
         ("threshold", threshold_of(item)),
     ]
-    said = [f"{word} {escape(figure(value, item.unit))}" for word, value in facts if value is not None and item.unit]
+    words = [f"{word} {escape(figure(value, item.unit))}" for word, value in facts if value is not None and item.unit]
     if item.since is not None:
-        said.append(f"since {clock(item.since)}")
+        words.append(f"since {clock(item.since)}")
     query = f"<details><summary>query</summary><pre>{escape(item.query)}</pre></details>" if item.query else ""
     return (
         f'<figure><figcaption><span class="roles">{escape(", ".join(ROLE_WORDS[r] for r in roles))}</span><br>'
         f"<strong>{escape(item.statement)}</strong> "
         f'<span class="soft">{escape(item.entity)}</span></figcaption>'
         f'<div class="draw">{plot(item, finding, lines, name, detail)}</div>'
-        f'<p class="facts soft">{" · ".join(said)}</p>{query}</figure>'
+        f'<p class="facts soft">{" · ".join(words)}</p>{query}</figure>'
     )
 
 

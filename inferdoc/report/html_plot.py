@@ -50,8 +50,8 @@ def describe(item: EvidenceItem, finding: Finding, lines: Lines | None) -> str:
     own = lines.own[np.isfinite(lines.own)]
     lowest, highest, last = (figure(float(v), item.unit) for v in (own.min(), own.max(), own[-1]))
     parts = [f"Course of {item.signal} on {item.entity}: lowest {lowest}, highest {highest}, last {last}."]
-    if lines.calm is not None:
-        low, high = (figure(v, item.unit) for v in lines.calm)
+    if lines.baseline_range is not None:
+        low, high = (figure(v, item.unit) for v in lines.baseline_range)
         parts.append(f"Baseline band before the onset {low} to {high}.")
     limit = threshold_of(item)
     if limit is not None:
@@ -69,8 +69,8 @@ def _course(item: EvidenceItem, finding: Finding, lines: Lines, detail: Detail) 
     x = Scale(begin, end, LEFT, WIDTH - RIGHT)
     y = Scale(low, high, HEIGHT - BOTTOM, TOP)
     parts = [*_grid(x, y, item.unit)]
-    if lines.calm is not None:
-        upper, lower = y(lines.calm[1]), y(lines.calm[0])
+    if lines.baseline_range is not None:
+        upper, lower = y(lines.baseline_range[1]), y(lines.baseline_range[0])
         middle, tall = (upper + lower) / 2, max(3.0, lower - upper)
         parts.append(_rect("band", LEFT, middle - tall / 2, WIDTH - LEFT - RIGHT, tall))
     if limit is not None and low <= limit <= high:
@@ -82,7 +82,7 @@ def _course(item: EvidenceItem, finding: Finding, lines: Lines, detail: Detail) 
     parts += _rows(lines.peers, "peer", across, y, detail)
     parts += _rows(lines.others, "other", across, y, detail)
     if item.baseline is not None and item.unit and low <= item.baseline <= high:
-        parts.append(_level("calm", y(item.baseline)))
+        parts.append(_level("baseline", y(item.baseline)))
     if limit is not None and low <= limit <= high:
         parts.append(_level("limit", y(limit)))
     parts.append(f'<path class="cause" d="{path(across, y.many(lines.own), 2 * detail.points)}"/>')
@@ -128,14 +128,14 @@ def _grid(x: Scale, y: Scale, unit: str) -> list[str]:
 
 
 def _axis_unit(unit: str) -> tuple[str, str]:
-    """The unit that the ticks carry, and the one that stands once above the axis because it would not fit beside it."""
+    """The unit that the ticks carry, and the one above the axis if it does not fit beside it."""
     if unit in SHORT_UNITS:
         return unit, ""
     return ("s", "per token") if unit == "s/token" else ("", unit)
 
 
 def _rows(rows: list[np.ndarray], kind: str, across: np.ndarray, y: Scale, detail: Detail) -> list[str]:
-    """Lines; more of them than can be told apart become a band from the 10th to the 90th percentile and a median."""
+    """Lines; too many to distinguish become a band from the 10th to the 90th percentile and a median."""
     if len(rows) <= detail.lines:
         return [f'<path class="{kind}" d="{path(across, y.many(row), detail.points)}"/>' for row in rows]
     stack = np.vstack(rows)

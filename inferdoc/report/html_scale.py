@@ -1,13 +1,61 @@
-"""Scales, ticks and paths of hand-made SVG: from seconds and values to coordinates."""
+"""Axes, scales, ticks and paths of inline SVG plots."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
+
+from inferdoc.escaping import html as escape
+from inferdoc.words import figure
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Sizes in units of the picture: all of it, and the margins around the drawing."""
+
+    width: float
+    height: float
+    left: float = 56.0
+    right: float = 26.0
+    top: float = 24.0
+    bottom: float = 40.0
+
+    def across(self, low: float, high: float) -> Scale:
+        """From left to right."""
+        return Scale(low, high, self.left, self.width - self.right)
+
+    def upright(self, most: float) -> Scale:
+        """From the foot up."""
+        return Scale(0.0, most, self.height - self.bottom, self.top)
+
+    def axes(self, x: Scale, y: Scale, marks: Sequence[tuple[float, str]], below: str, unit: str) -> list[str]:
+        """Lines and labels. marks: values of x with their labels; below: what x is; unit: of y."""
+        parts = []
+        for value in value_ticks(y.low, y.high):
+            level = number(y(value))
+            parts.append(f'<path class="grid" d="M{number(self.left)} {level}H{number(self.width - self.right)}"/>')
+            label = escape(figure(value, unit))
+            parts.append(f'<text x="{number(self.left - 6)}" y="{level}" dy="4" text-anchor="end">{label}</text>')
+        for value, label in marks:
+            at, foot = number(x(value)), self.height - self.bottom
+            parts.append(f'<path class="grid" d="M{at} {number(foot)}v4"/>')
+            parts.append(f'<text x="{at}" y="{number(foot + 17)}" text-anchor="middle">{escape(label)}</text>')
+        middle = number((self.left + self.width - self.right) / 2)
+        parts.append(f'<text x="{middle}" y="{number(self.height - 6)}" text-anchor="middle">{escape(below)}</text>')
+        return parts
+
+    def drawn(self, key: str, title: str, words: str, parts: Sequence[str]) -> str:
+        """The whole drawing. key: unique in the page; words: for who cannot see it."""
+        head = f'<svg viewBox="0 0 {number(self.width)} {number(self.height)}" role="img"'
+        head += f' aria-labelledby="{key}-t {key}-d">'
+        named = f'<title id="{key}-t">{escape(title)}</title><desc id="{key}-d">{escape(words)}</desc>'
+        caption = f"<figcaption><strong>{escape(title)}</strong></figcaption>"
+        return f'{caption}<div class="draw">{head}{named}{"".join(parts)}</svg></div>'
+
 
 TIME_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 WEEK = 7 * 86400.0
@@ -41,12 +89,12 @@ def number(value: float) -> str:
     return text[:-2] if text.endswith(".0") else text
 
 
-def value_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
-    """Round numbers from low to high, about as many as wanted."""
+def value_ticks(low: float, high: float, count: int = 4) -> list[float]:
+    """Round numbers from low to high, about `count` of them."""
     span = high - low
     if span <= 0 or not math.isfinite(span):
         return [low]
-    rough = span / wanted
+    rough = span / count
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * m for m in (1, 2, 2.5, 5, 10) if size * m >= rough * 0.999)
     first = math.ceil(low / step - 1e-9)
@@ -57,10 +105,10 @@ def value_ticks(low: float, high: float, wanted: int = 4) -> list[float]:
     return ticks
 
 
-def time_ticks(begin: float, end: float, wanted: int = 5) -> Iterator[tuple[float, str]]:
+def time_ticks(begin: float, end: float, count: int = 5) -> Iterator[tuple[float, str]]:
     """Round moments (seconds since the epoch) between two moments, each with its label in UTC."""
     span = max(end - begin, 1e-3)
-    step = next((s for s in TIME_STEPS if span / s <= wanted), math.ceil(span / wanted / 86400) * 86400)
+    step = next((s for s in TIME_STEPS if span / s <= count), math.ceil(span / count / 86400) * 86400)
     form = "%H:%M:%S" if step < 60 else "%H:%M" if step < 43200 else "%d %b"
     for number_of_step in range(math.ceil(begin / step), math.floor(end / step) + 1):
         moment = float(number_of_step * step)
@@ -68,19 +116,19 @@ def time_ticks(begin: float, end: float, wanted: int = 5) -> Iterator[tuple[floa
 
 
 def thin(x: np.ndarray, y: np.ndarray, points: int) -> tuple[np.ndarray, np.ndarray]:
-    """At most so many points that look the same: the lowest and the highest of each stretch, in order of time.
+    """Downsample to the minimum and the maximum of each part, in order of time.
 
-    A stretch without any value stays as one NaN, so that gaps stay visible.
+    A part without a value stays as one NaN, so that gaps stay visible.
     """
     if len(y) <= points:
         return x, y
     keep: list[int] = []
-    for stretch in np.array_split(np.arange(len(y)), max(1, points // 2)):
-        inside = y[stretch]
+    for part in np.array_split(np.arange(len(y)), max(1, points // 2)):
+        inside = y[part]
         if not np.isfinite(inside).any():
-            keep.append(int(stretch[0]))
+            keep.append(int(part[0]))
             continue
-        keep += sorted({int(stretch[np.nanargmin(inside)]), int(stretch[np.nanargmax(inside)])})
+        keep += sorted({int(part[np.nanargmin(inside)]), int(part[np.nanargmax(inside)])})
     return x[keep], y[keep]
 
 
@@ -107,7 +155,7 @@ def path(x: np.ndarray, y: np.ndarray, points: int) -> str:
 
 
 def area(x: np.ndarray, upper: np.ndarray, lower: np.ndarray, points: int) -> str:
-    """The `d` of closed areas between two rows, one for each stretch where both are finite."""
+    """The `d` of closed areas between two rows, one per range in which both are finite."""
     step = max(1, math.ceil(len(x) / max(2, points // 2)))
     picked = slice(None, None, step)
     x, upper, lower = x[picked], upper[picked], lower[picked]

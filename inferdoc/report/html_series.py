@@ -10,22 +10,22 @@ import numpy as np
 from inferdoc.judging.model import EvidenceItem, Finding, seconds
 from inferdoc.judging.view import Unit, View
 
-MIN_CALM = 5
-"""Fewer calm values than this make no band."""
+MIN_BASELINE = 5
+"""Minimum baseline values for a band."""
 BAND = (5.0, 95.0)
-"""Percentiles of the calm values that bound the band in the plot."""
+"""Percentiles of the baseline values at the edges of the band."""
 
 
 @dataclass(frozen=True)
 class Lines:
     """times: float64[T] seconds since the epoch; own: float64[T] of the evidence's entity; others: rows of the other
-    pods of the cause; peers: rows of like pods (or GPUs) that the cause does not name; calm: (low, high) or None."""
+    pods of the cause; peers: rows of similar pods (or GPUs) without the cause; baseline_range: (low, high) or None."""
 
     times: np.ndarray
     own: np.ndarray
     others: list[np.ndarray] = field(default_factory=list)
     peers: list[np.ndarray] = field(default_factory=list)
-    calm: tuple[float, float] | None = None
+    baseline_range: tuple[float, float] | None = None
 
 
 def lines_of(view: View | None, item: EvidenceItem, finding: Finding) -> Lines | None:
@@ -49,7 +49,11 @@ def lines_of(view: View | None, item: EvidenceItem, finding: Finding) -> Lines |
     lead = view.lead_steps
     times = view.frame.times
     return Lines(
-        times, own[lead:], [r[lead:] for r in others], [r[lead:] for r in peers], _calm(own, view, item, finding)
+        times,
+        own[lead:],
+        [r[lead:] for r in others],
+        [r[lead:] for r in peers],
+        _baseline_range(own, view, item, finding),
     )
 
 
@@ -75,22 +79,22 @@ def _like(view: View, unit: Unit, signal: str, pods: Collection[str]) -> tuple[l
     return others, peers
 
 
-def _calm(own: np.ndarray, view: View, item: EvidenceItem, finding: Finding) -> tuple[float, float] | None:
-    """The band that nine of ten calm values lie in: those of a chosen baseline, else those before the onset."""
+def _baseline_range(own: np.ndarray, view: View, item: EvidenceItem, finding: Finding) -> tuple[float, float] | None:
+    """Range of nine in ten baseline values: of a chosen baseline, else before the onset."""
     if view.lead_steps:
         values = own[: view.lead_steps]
     else:
         begins = min(seconds(finding.onset), seconds(item.since) if item.since else float("inf"))
         values = own[: int(np.searchsorted(view.frame.times, begins - 1e-3))]
     values = values[np.isfinite(values)]
-    if len(values) < MIN_CALM:
+    if len(values) < MIN_BASELINE:
         return None
     low, high = np.percentile(values, BAND)
     return float(low), float(high)
 
 
 def threshold_of(item: EvidenceItem) -> float | None:
-    """The threshold on the scale of the signal, or None where it stands on another scale (a slope, a correlation) or
+    """The threshold on the scale of the signal, or None if it is on another scale (a slope, a correlation) or
     is not known. Against like members the threshold may be a factor on their value."""
     if item.threshold is None or item.observed is None or not item.unit:
         return None

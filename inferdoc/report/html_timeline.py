@@ -27,7 +27,7 @@ LEGEND = (
 @dataclass(frozen=True)
 class Shape:
     """A form of the drawing. left: where the time begins; head: height of a line for the label over its lane, 0 where
-    it stands to the left of it; ticks: about so many."""
+    it is to the left of it; ticks: approximate number."""
 
     name: str
     width: float

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from inferdoc.escaping import page
 from inferdoc.incidents.compare import Difference
-from inferdoc.incidents.model import Incident, Look
-from inferdoc.incidents.record import names_of
+from inferdoc.incidents.model import DiagnosisRun, Incident
+from inferdoc.incidents.record import alert_names
 from inferdoc.report.wrapping import fitted
 from inferdoc.times import rfc3339
 
@@ -24,7 +24,7 @@ def listing_text(incidents: Sequence[Incident]) -> str:
 def _brief(incident: Incident) -> Iterator[str]:
     story = incident.story
     state = "open" if incident.resolved is None else f"over {_time(incident.resolved)}"
-    yield f"{incident.id}  {_time(incident.opened)}  {state}  {', '.join(names_of(incident.alerts))}"
+    yield f"{incident.id}  {_time(incident.opened)}  {state}  {', '.join(alert_names(incident.alerts))}"
     if story is not None:
         pods = f" on {', '.join(story.pods)}" if story.pods else ""
         words = f"{story.title}{pods} ({story.certainty})" if story.title else story.summary
@@ -35,8 +35,8 @@ def _ended(incident: Incident) -> str:
     return f"; before it ended: {incident.ended_by}" if incident.ended_by else ""
 
 
-def incident_text(incident: Incident, looks: Sequence[Look], like: Incident | None) -> str:
-    """One incident: its alerts, and every look that was taken."""
+def incident_text(incident: Incident, runs: Sequence[DiagnosisRun], like: Incident | None) -> str:
+    """One incident: its alerts and its diagnosis runs."""
     lines = list(_brief(incident))
     where = incident.place.words()
     lines += [f"    where: {where}"] if where else []
@@ -48,10 +48,10 @@ def incident_text(incident: Incident, looks: Sequence[Look], like: Incident | No
     for alert in incident.alerts:
         end = "fires" if alert.ends is None else f"until {_time(alert.ends)}"
         lines.append(f"  {_time(alert.starts)}  {end}  {alert.name}  {alert.annotations.get('summary', '')}".rstrip())
-    lines += ["", "looks"]
-    for look in looks:
-        told = look.story.summary if look.story is not None else look.failure or look.state
-        lines.append(f"  {_time(look.began or look.due)}  {look.why}: {told}")
+    lines += ["", "diagnosis runs"]
+    for run in runs:
+        result = run.story.summary if run.story is not None else run.failure or run.state
+        lines.append(f"  {_time(run.started or run.due)}  {run.why}: {result}")
     return page(fitted(lines))
 
 

@@ -8,9 +8,7 @@ from inferdoc.audit.model import Advice
 from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
-from inferdoc.report.focus import elsewhere, in_focus
-from inferdoc.report.references import compared_with
-from inferdoc.report.roles import role_word
+from inferdoc.report.phrases import compared_with, elsewhere, in_focus, role_word
 from inferdoc.report.unjudged import by_reason, why
 from inferdoc.words import figure
 
@@ -48,7 +46,7 @@ def markdown(answer: Diagnosis) -> str:
         lines += ["## Not judged", ""]
         for reason in by_reason(answer.not_judged):
             causes = ", ".join(code(cause) for cause in reason.causes)
-            lines.append(f"- {causes} {why(reason.kind, len(reason.causes))}: {words(reason.cure)}")
+            lines.append(f"- {causes} {why(reason.kind, len(reason.causes))}: {words(reason.remedy)}")
         lines.append("")
     return "\n".join(lines).rstrip()
 

@@ -13,7 +13,7 @@ Document = TypeVar("Document", bound=msgspec.Struct)
 
 def printable(document: Document, into: type[Document]) -> Document:
     """A copy of the document with each of its texts as one printable line. Before anything is coloured: afterwards a
-    terminal could not tell the colours of the report from those of a label."""
+    terminal could not distinguish the colours of the report from those of a label."""
     return msgspec.convert(_printable(msgspec.to_builtins(document)), into)
 
 

@@ -1,14 +1,149 @@
-"""The catalogue of causes for people."""
+"""List the recipes and print the template of a new cause."""
 
 from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
 
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Phase, ScopeLevel, Severity
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
+from inferdoc.judging.advice import NUMBERS
 from inferdoc.judging.conditions import explain
-from inferdoc.judging.places import in_general
+from inferdoc.judging.places import PLACES, in_general
+from inferdoc.judging.settings import PREVIOUS
+from inferdoc.simulate.scenario_files import load_scenario
+
+OPEN = "TODO"
+_ID = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
+
+RECIPE = """\
+# yaml-language-server: $schema=recipe.schema.json
+id: {id}
+title: "TODO: what is wrong, as one short sentence"
+phase: queue            # {phases}
+scope: pod              # {scopes}
+severity: warning       # {severities}
+# Facts that observations.yaml does not hold yet. Every number is here, with its reason; below are only names.
+observations:
+  my_signal_rises: {{signal: waiting, rises: 2, by: 3, share_of: 0.5, because: "TODO: why this number"}}
+needs: [my_signal_rises]              # all of them, on one unit, at one time
+impact: [first_tokens_late]           # at least one of them: what users feel
+supported_by: []                      # makes it surer
+excluded_by: []                       # an observation, or {{cause: ID}}; `when: before` for what it brings about itself
+effects: []                           # causes that follow from this one
+look_alikes: []                       # causes to distinguish
+next_steps:                           # a name of steps.yaml, or:
+  - do: "TODO: what to do first"
+    why: "TODO: what that does about the cause"
+    cost: "TODO: what it costs"
+    undo: "TODO: how to take it back"
+alert: {{for: 5m, keep_firing_for: 5m}}
+sources: ["TODO: where this is written down"]
+"""
+
+PAGE = """\
+# TODO: the title of {id}
+
+## Meaning
+
+TODO: the mechanism, in a few sentences.
+
+## Impact
+
+TODO: what users feel, and how it goes on if nobody acts.
+
+## First five minutes
+
+TODO: the two or three commands that decide.
+
+## Mitigation
+
+TODO: what to do, with cost and undo.
+
+## Verify
+
+TODO: what shows that it is over.
+"""
+
+SCENARIO = """\
+# TODO: a fleet of the simulator in which the cause happens; `inferdoc simulate --list` shows others.
+id: {id}
+title: "TODO: what happens in it"
+expect: {{cause: {id}, pods: [vllm-0], onset: 8m}}
+pools:
+  - {{name: vllm, pods: 1, tier: h100-80, model: llama-3.1-8b}}
+traffic:
+  - rate: 2
+    prompt: {{median: 200, sigma: 0.3, max: 1000}}
+    output: {{median: 80, sigma: 0.3, max: 2000}}
+faults:
+  - {{kind: traffic, at: 8m, rate: 5}}
+duration: 15m
+seed: 1
+"""
+
+
+def write_new(folder: Path, cause: str, catalogue: Catalogue) -> list[Path]:
+    """Write the three files of a new cause into a catalogue folder. Raises InferdocError for an id that is none or is
+    taken, and where one of the files is there already."""
+    if not _ID.fullmatch(cause):
+        raise InferdocError(f"{cause!r} is no id; small letters and digits with hyphens, as in kv-preemption-thrash")
+    if cause in catalogue.recipes:
+        raise InferdocError(f"{cause} is declared in {catalogue.origin['recipe', cause]} already; choose another id")
+    recipe, page, scenario = files_of(folder / "diagnostics" / f"{cause}.yaml")
+    taken = [path for path in (recipe, page, scenario) if path.exists()]
+    if taken:
+        raise InferdocError(f"{taken[0]}: is there already; nothing was written")
+    words = {
+        "phases": " | ".join(get_args(Phase)),
+        "scopes": " | ".join(get_args(ScopeLevel)),
+        "severities": " | ".join(get_args(Severity)),
+    }
+    for path, text in ((recipe, RECIPE), (page, PAGE), (scenario, SCENARIO)):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text.format(id=cause, **words), "utf-8")
+    return [recipe, page, scenario]
+
+
+def files_of(recipe: Path) -> tuple[Path, Path, Path]:
+    """The files of a cause by its YAML: that, its page and its scenario (in a checkout among the fixtures)."""
+    root = recipe.parent.parent
+    incidents = root / "fixtures" / "incidents"
+    scenarios = incidents if incidents.is_dir() else root / "incidents"
+    return recipe, root / "runbooks" / f"{recipe.stem}.md", scenarios / recipe.name
+
+
+def problems(catalogue: Catalogue, path: Path) -> list[str]:
+    """What is wrong with, or still missing from, a cause: its file, and its page and scenario where the file lies in
+    the `diagnostics` folder of a catalogue. One line each."""
+    lines = catalogue.check_recipe_file(path, {*NUMBERS, *PLACES, PREVIOUS})
+    together = files_of(path) if path.parent.name == "diagnostics" else (path,)
+    for each in together:
+        lines += [f"{each}: is missing"] if not each.is_file() else _open_places(each)
+    return lines if len(together) < 3 else [*lines, *_scenario_problems(together[-1])]
+
+
+def _open_places(path: Path) -> list[str]:
+    """The lines that still say TODO."""
+    lines = enumerate(path.read_text("utf-8", errors="replace").splitlines(), start=1)
+    return [f"{path}:{number}: still to be filled in: {line.strip()}" for number, line in lines if OPEN in line]
+
+
+def _scenario_problems(path: Path) -> list[str]:
+    """Why a scenario is none, or does not expect the cause that it is named after."""
+    if not path.is_file():
+        return []
+    try:
+        scenario = load_scenario(str(path))
+    except InferdocError as error:
+        return [str(error)]
+    expected = scenario.expect.cause
+    return [] if expected == path.stem else [f'{path}: expect.cause: expected "{path.stem}", got "{expected}"']
 
 
 def listing(catalogue: Catalogue) -> str:
@@ -54,5 +189,5 @@ def details(catalogue: Catalogue, cause: str) -> str:
 
 
 def _early(condition: Condition) -> str:
-    """Said of what rules out only where it began before the cause."""
+    """Note for evidence that rules out a cause only if it started earlier."""
     return " (only where it was so before)" if condition.when == "before" else ""

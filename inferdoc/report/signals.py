@@ -19,7 +19,7 @@ from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.telemetry import GPU_SIGNALS
 from inferdoc.report.columns import Columns, marked
-from inferdoc.report.natural import natural
+from inferdoc.report.natural_sort import natural
 from inferdoc.report.wrapping import WIDEST
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
@@ -68,9 +68,9 @@ def readings(
 ) -> list[Row]:
     """The newest value of the signals (None: all) of every engine pod, and of the routers that serve them; settled: the
     median of the newest, so that no burst passes for a state. Raises SourceError where the source holds nothing."""
-    wanted = list(catalogue.signals if signals is None else signals)
+    names_in_order = list(catalogue.signals if signals is None else signals)
     basis = ["running", "generation_tokens_rate", "request_rate", "output_len_mean", "gpu_util"]
-    names = list(dict.fromkeys(n for n in (*basis, *wanted) if n in catalogue.signals))
+    names = list(dict.fromkeys(n for n in (*basis, *names_in_order) if n in catalogue.signals))
     names += [n for n in TELEMETRY_NEEDS if n in catalogue.signals and n not in names]
     plateaus = [(p.pod, p.tokens_per_second) for p in config.pods if p.tokens_per_second]
     frame, _ = read_window(source, names, catalogue, LOOK_BACK, None, until, plateaus=plateaus)
@@ -80,7 +80,7 @@ def readings(
             f"{source.location}: no engine in the last {LOOK_BACK} before {until}; inferdoc doctor says what is visible"
         )
     rows = []
-    for name in wanted:
+    for name in names_in_order:
         signal = catalogue.signals[name]
         for entity, value in _newest(frame, name, settled):
             member = _owner(fleet, entity, signal.level)
@@ -92,7 +92,7 @@ def readings(
             who = str(entity) if entity.pod == member.pod or wide else f"{member.pod} {entity.get('gpu')}".strip()
             tier, role = ("", "") if wide else (pool.tier, pool.role)
             rows.append(Row(name, who, tier, role, value, signal.unit, band, pool.namespace))
-    return sorted(rows, key=lambda row: (wanted.index(row.signal), natural(row.pod)))
+    return sorted(rows, key=lambda row: (names_in_order.index(row.signal), natural(row.pod)))
 
 
 def _newest(frame: SignalFrame, name: str, settled: bool) -> Iterator[tuple[Entity, float]]:
@@ -115,9 +115,9 @@ def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
 
 
 def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
-    """What is promised about a signal as a band."""
-    promised = (slo for slo in catalogue.slos if slo.promised)
-    found = in_force(promised, member.pool).get(signal)
+    """The SLO of a signal as a target range."""
+    objectives = (slo for slo in catalogue.slos if slo.promised)
+    found = in_force(objectives, member.pool).get(signal)
     return None if found is None else Band(signal, f"SLO {found.id}", high=found.target)
 
 
@@ -130,7 +130,7 @@ def _band(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
 
 
 def as_text(rows: list[Row]) -> str:
-    """A table; the mark ! stands before values outside their band."""
+    """A table; ! marks values outside their target range."""
     cells = [
         (
             marked("!" if row.outside else " ", row.signal),

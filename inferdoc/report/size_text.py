@@ -19,7 +19,7 @@ EXACT = 0.005
 
 
 def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked. verbose: formula, inputs and source of each
+    """Lines for the width of the terminal; colour only if set. verbose: formula, inputs and source of each
     number, every layout, everything that was assumed."""
 
     def bold(words: str) -> str:
@@ -35,7 +35,7 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
         lines += ["", bold("layouts")]
         lines += [line for row in answer.layouts for line in wrap(_layout(row), "  ")]
     if answer.notes:
-        lines += ["", bold("mind")]
+        lines += ["", bold("notes")]
         lines += [line for note in answer.notes for line in wrap(note, "  - ")]
     lines += ["", bold("assumed")]
     shown = answer.assumed if verbose else answer.assumed[:FIRST_ASSUMED]

@@ -1,7 +1,8 @@
-"""The answers of `inferdoc slo` as text for a terminal, and as JSON."""
+"""SLO status and suggested objectives as text and as JSON."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -12,10 +13,78 @@ from inferdoc.escaping import page
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.slo.attainment import place_text
 from inferdoc.slo.model import Bounds, Kept, SloReport
+from inferdoc.slo.suggest import NoSuggestion, Suggestion
 from inferdoc.words import figure
 
+FIELDS = ("model", "tier", "role")
+
+
+def as_toml(found: Sequence[Suggestion | NoSuggestion]) -> str:
+    """Entries of inferdoc.toml."""
+    lines: list[str] = []
+    for one in found:
+        lines += [*([""] if lines else []), *_remarks(one)]
+        if isinstance(one, Suggestion):
+            lines += ["[[slo]]", *(f"{key} = {json.dumps(value)}" for key, value in _entry(one))]
+    return page(lines)
+
+
+def as_yaml(found: Sequence[Suggestion | NoSuggestion]) -> str:
+    """An alerts/slo.yaml of an overlay folder."""
+    lines = ["slos:" if any(isinstance(one, Suggestion) for one in found) else "slos: []"]
+    for one in found:
+        lines += [f"  {line}" for line in _remarks(one)]
+        if isinstance(one, Suggestion):
+            inside = ", ".join(f"{key}: {json.dumps(value)}" for key, value in _entry(one))
+            lines.append(f"  - {{{inside}}}")
+    return page(lines)
+
+
+def _entry(one: Suggestion) -> Iterator[tuple[str, object]]:
+    yield "signal", one.signal
+    yield "percentile", _plain(one.percentile)
+    yield "target", _plain(one.target)
+    for key in FIELDS:
+        if getattr(one, key):
+            yield key, getattr(one, key)
+
+
+def _plain(value: float) -> float | int:
+    return int(value) if float(value).is_integer() else float(f"{value:.9g}")
+
+
+def _remarks(one: Suggestion | NoSuggestion) -> Iterator[str]:
+    """Comment lines: what was seen, or why there is nothing to promise."""
+    where = ", ".join(getattr(one, key) for key in FIELDS if getattr(one, key)) or "all"
+    if isinstance(one, NoSuggestion):
+        yield from _comment(f"{where}, {one.signal}: nothing to suggest: {one.because}")
+        return
+    target = figure(one.target, one.unit)
+    text = (
+        f"{where}, {one.signal}: at most {target} for {one.percentile:g} % of the requests in {one.met} of "
+        f"{one.hours} healthy hours; {100 * one.attained:.2f} % of {one.requests:,.0f} requests in all."
+    )
+    if one.tighter is not None:
+        bound, met, attained = one.tighter
+        text += (
+            f" The next tighter bound, {figure(bound, one.unit)}: {met} of {one.hours} hours, {100 * attained:.2f} %."
+        )
+    if one.left_out:
+        text += (
+            " Left out: "
+            + ", ".join(f"{n} hour{'s' * (n > 1)} with {reason}" for reason, n in one.left_out.items())
+            + "."
+        )
+    yield from _comment(text)
+
+
+def _comment(text: str) -> Iterator[str]:
+    for line in wrap(text, "# "):
+        yield line if line.startswith("#") else f"# {line.strip()}"
+
+
 BURNS = ("1h", "1d")
-"""Windows that a line shows: one in which users are hurt now, one in which the budget goes unseen."""
+"""Windows of a line: a short one for current user impact, a long one for slow burns."""
 MARKS = {"met": " ", "missed": "!", "between": "?", "too few": "-"}
 NAME = 30
 """Columns for the name of a pool."""
@@ -25,7 +94,7 @@ HEAD = f"  {'':<{NAME}} {'attained':>16} {'budget left':>13} {'burn 1h':>8} {'1d
 def as_text(report: SloReport) -> str:
     """The report for people."""
     seen, asked = _span(report.seen_seconds), _span(report.asked_seconds)
-    less = "" if report.seen_seconds >= 0.95 * report.asked_seconds else f" of the {asked} asked for"
+    less = "" if report.seen_seconds >= 0.95 * report.asked_seconds else f" of the requested {asked}"
     short = any(report.seen_seconds < 0.95 * one.window_seconds for one in report.objectives)
     budget = "; budgets are those of the time seen" if short else ""
     lines = [f"{report.source}: {report.from_} to {report.until}", f"{seen} of data{less}{budget}"]
@@ -39,14 +108,14 @@ def as_text(report: SloReport) -> str:
             lines += wrap(f"{one.objective} ({one.place}): {one.because}", "  ")
     lines += ["", _sentence(report)]
     if not any(one.promised for one in report.objectives):
-        lines += wrap("Nobody has promised these starting points: `inferdoc slo suggest` prints your own.", "")
+        lines += wrap("These are defaults; `inferdoc slo suggest` prints objectives from your history.", "")
     return page(fitted(lines))
 
 
 def _objective(group: Sequence[Kept]) -> Iterator[str]:
     first = group[0]
     what = f"{first.title}: {100 * first.wanted:.4g} % over {_span(first.window_seconds)}"
-    start = "" if first.promised else " (a starting point)"
+    start = "" if first.promised else " (default)"
     tenant = "".join(f", {label} {value}" for label, value in first.tenant.items())
     yield from wrap(f"{first.objective}  {what}{tenant}{start}", "")
     yield HEAD
@@ -80,7 +149,7 @@ def _line(one: Kept) -> Iterator[str]:
 def _goodput(report: SloReport) -> Iterator[str]:
     objectives = ", ".join(dict.fromkeys(name for one in report.goodput for name in one.objectives))
     yield from wrap(f"goodput  requests within {objectives}, at least to at most", "")
-    yield f"  {'':<{NAME}} {'good per second':>16} {'of all asked':>16} {'asked':>8}"
+    yield f"  {'':<{NAME}} {'good per second':>16} {'of all requests':>16} {'all':>8}"
     for one in report.goodput:
         name, mark = place_text(one.place), "  "
         if len(name) > NAME:
@@ -97,7 +166,11 @@ def _sentence(report: SloReport) -> str:
     if missed:
         named = ", ".join(dict.fromkeys(one.objective for one in missed))
         return f"Not met: {named}."
-    return "All that could be judged are met." if report.verdict == "met" else "Cannot tell whether they are met."
+    return (
+        "All evaluated objectives are met."
+        if report.verdict == "met"
+        else "Not enough data to evaluate the objectives."
+    )
 
 
 def _percent(share: float) -> str:

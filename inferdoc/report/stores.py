@@ -22,7 +22,7 @@ def inventory_lines(found: Inventory) -> list[str]:
     for origin, share in (("collected", found.collected), ("imported", found.imported)):
         lines.append(f"  {origin}: {_share(share)}")
     if found.format < 3:
-        lines.append("  (a store of this format does not tell what was imported; all of it counts as imported)")
+        lines.append("  (this store format does not record imports; all samples count as imported)")
     return lines
 
 
@@ -38,7 +38,7 @@ def pruned_line(done: Pruned, dry_run: bool = False) -> str | None:
     if done.over:
         parts.append(
             f"{megabytes(done.over)} more than the limit stay: they are imported or the newest; `inferdoc store info`"
-            " tells, `inferdoc store prune --imported` drops imported ones too"
+            " lists them, `inferdoc store prune --imported` drops imported ones too"
         )
     return f"retention: {'; '.join(parts)}" if parts else None
 

@@ -18,9 +18,7 @@ from inferdoc.judging.model import (
 )
 from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.report.brief import brief, certainty, clock
-from inferdoc.report.focus import elsewhere, in_focus
-from inferdoc.report.references import compared_with
-from inferdoc.report.roles import HARM, role_word
+from inferdoc.report.phrases import HARM, compared_with, elsewhere, in_focus, role_word
 from inferdoc.report.unjudged import by_reason, counted, why
 from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.words import figure, how_many, lasting, some
@@ -36,8 +34,8 @@ COLOURS = {
 SHORT_LIST = 4
 LEAST_PLACE = 24
 """Characters of the source that are kept on the first screen: the end of its name."""
-FORETOLD = ("ttft_p99", "itl_p99", "goodput")
-"""What is said of a step that was played."""
+SIMULATED = ("ttft_p99", "itl_p99", "goodput")
+"""Predicted signals of a simulated step."""
 WORTH_NAMING = 0.05
 """A less probable candidate is shown with -v only."""
 WORTH_SAYING = 0.005
@@ -47,7 +45,7 @@ BASIC = ("running", "generation_tokens_rate", "ttft_mean", "itl_mean", "e2e_mean
 
 
 def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
-    """Lines for a terminal, as wide as it is; colour only where asked. detail: 0 the first screen, 1 every finding with
+    """Lines for the width of the terminal; colour only if set. detail: 0 the first screen, 1 every finding with
     its evidence, 2 all evidence, reasons and commands, and what could not be judged."""
 
     def paint(words: str, key: str, bold: bool = True) -> str:
@@ -86,7 +84,7 @@ def text(answer: Diagnosis, *, detail: int = 0, colour: bool = False) -> str:
     signals = f"{len(coverage.signals_present)} signals ({len(coverage.signals_absent)} not visible)"
     newest = f", newest sample {clock(answer.window.newest)[11:]}" if answer.window.newest else ""
     lines += ["", *wrap(f"compared with {compared_with(answer.window.baseline, clock)}", "")]
-    lines += wrap(f"looked at {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes{newest}", "")
+    lines += wrap(f"coverage: {seen}, {signals}, {how_many(len(coverage.gaps), 'gap')} in the scrapes{newest}", "")
     if coverage.depth:
         lines += wrap(f"{coverage.depth} (--deep reads all)", "")
     if verbose:
@@ -118,13 +116,13 @@ def _persistent(one: Persistent) -> str:
 def _finding(
     number: int, finding: Finding, until: str, verbose: bool, paint: Callable[..., str], unseen: bool = False
 ) -> Iterator[str]:
-    """until: the end of the window; unseen: nobody looked when it began."""
+    """until: the end of the window; unseen: no samples at the onset."""
     for line in wrap(finding.title, f"{number}. "):
         yield paint(line, finding.severity)
     long = lasting(max(0.0, seconds(finding.ended or until) - seconds(finding.onset)))
     when = f"since {clock(finding.onset)} (± {figure(finding.onset_uncertainty_seconds, 's')}), for {long}"
     if unseen:
-        when = f"began before {clock(finding.onset)}"
+        when = f"started before {clock(finding.onset)}"
     if finding.ended:
         when = f"from {clock(finding.onset)} to {clock(finding.ended)} ({long})"
     sure = wrap(f"{finding.severity}, {certainty(finding)}, {when}", f"   {finding.id}  ")
@@ -154,8 +152,8 @@ def _finding(
             who = f" [{item.entity}]" if len(scope.pods) > 1 or item.entity not in scope.pods else ""
             word = "near" if role == HARM and finding.imminent else role_word(role)
             yield from wrap(f"{item.statement}{who}{since}", f"   {word if i == 0 else '':<8} ")
-    told = finding.cluster if verbose else [fact for fact in finding.cluster if fact.sign][:SHORT_LIST]
-    for i, fact in enumerate(told):
+    facts = finding.cluster if verbose else [fact for fact in finding.cluster if fact.sign][:SHORT_LIST]
+    for i, fact in enumerate(facts):
         when = f" ({clock(fact.at)})" if fact.at else ""
         says = f"{fact.says}: " if fact.says else ""
         word = "probe" if fact.kind == "probe" else "cluster" if i == 0 else ""
@@ -182,7 +180,7 @@ def _finding(
     for i, step in enumerate(finding.next_steps if verbose else finding.next_steps[:3]):
         yield from wrap(f"{i + 1}) {step.do}", f"   {'do' if i == 0 else '':<8} ")
         if step.predicted is not None:
-            yield from wrap(_foretold(step.predicted), "               ")
+            yield from wrap(_predictions(step.predicted), "               ")
         if verbose:
             yield from wrap(f"why: {step.why}. Cost: {step.cost}. Undo: {step.undo}.", "               ")
             if step.command:
@@ -190,13 +188,13 @@ def _finding(
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
 
 
-def _foretold(step: StepForetold) -> str:
+def _predictions(step: StepForetold) -> str:
     """What a step would bring, the quantities that say most of it."""
     moves = [
         f"{move.title} {figure(move.now, move.unit)} to {figure(move.then, move.unit)} "
         f"({figure(move.low, move.unit)} to {figure(move.high, move.unit)})"
         for move in step.moves
-        if move.name in FORETOLD
+        if move.name in SIMULATED
     ]
     words = ", ".join(f"{key} {value}" for key, value in step.changes.items())
     return f"would bring ({words}): {'; '.join(moves)}{'; the bands are guesses' if step.guesses else ''}"
@@ -216,11 +214,11 @@ def _rival(rival: Rival, word: str) -> Iterator[str]:
 
 
 def _stage(stage: StageReached) -> Iterator[str]:
-    """The stage it is in, and when each that shows began."""
+    """The current stage, and the start of each visible stage."""
     yield from wrap(f"{stage.index} of {stage.of}: {stage.name}", "   stage    ")
     if len(stage.reached) > 1:
-        began = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
-        yield from wrap(f"stages began: {', '.join(began)}", "            ")
+        starts = [f"{s.index} at {clock(s.began)[11:19]}" for s in stage.reached if s.began]
+        yield from wrap(f"stage starts: {', '.join(starts)}", "            ")
 
 
 def _phases(phases: list[PhaseSplit]) -> str:
@@ -244,22 +242,22 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
             yield from wrap(f"missing: {', '.join(missing)}", "")
         if missing:
             once = any(ONE_SCRAPE in entry.enable for entry in answer.not_judged)
-            cure = "scrape the /metrics endpoint of each engine; `inferdoc doctor` shows what this source has"
-            yield from wrap(ONE_SCRAPE if once else cure, "" if once else "switch on: ")
+            fix = "scrape the /metrics endpoint of each engine; `inferdoc doctor` shows what this source has"
+            yield from wrap(ONE_SCRAPE if once else fix, "" if once else "enable: ")
         if empty and not verbose:
             return
     if not verbose:
         number = how_many(len(answer.not_judged), "cause")
         kinds = counted(answer.not_judged)
-        yield from wrap(f"{number}: {kinds} (inferdoc doctor says how; -v names them)", "not judged  ")
+        yield from wrap(f"{number}: {kinds} (inferdoc doctor shows how; -v lists them)", "not evaluated  ")
         return
-    yield "not judged"
+    yield "not evaluated"
     kind = None
     for reason in by_reason(answer.not_judged):
         if reason.kind != kind:
             kind = reason.kind
             yield f"  {why(kind, sum(entry.kind == kind for entry in answer.not_judged))}"
-        yield from wrap(f"{reason.cure}: {', '.join(reason.causes)}", "    ")
+        yield from wrap(f"{reason.remedy}: {', '.join(reason.causes)}", "    ")
 
 
 def _span(answer: Diagnosis) -> str:

@@ -22,11 +22,11 @@ def why(kind: AbsenceKind, number: int) -> str:
 
 @dataclass(frozen=True)
 class Blind:
-    """One reason: cure: what would show it, or what is not in use; causes: that it keeps from being judged; missing:
+    """One reason: remedy: what would show it, or what is not in use; causes: that it keeps from being judged; missing:
     their signals."""
 
     kind: AbsenceKind
-    cure: str
+    remedy: str
     causes: list[str]
     missing: list[str]
 

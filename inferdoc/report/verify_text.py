@@ -16,7 +16,7 @@ COLUMNS = 110
 
 
 def verify_text(answer: Verification, *, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked."""
+    """Lines for a terminal; colour only if set."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
@@ -27,7 +27,7 @@ def verify_text(answer: Verification, *, colour: bool = False) -> str:
     lines += [line for each in answer.why for line in wrap(each, "  - ", COLUMNS)]
     heads = marked(" ", ""), "before", "after", "change, with 90 %"
     moves = [_move(move) for move in answer.moves]
-    foretold = [
+    predicted = [
         (
             marked(" ", each.title),
             figure(each.predicted, each.unit),
@@ -36,12 +36,12 @@ def verify_text(answer: Verification, *, colour: bool = False) -> str:
         )
         for each in answer.predicted
     ]
-    columns = Columns([heads, *moves, *foretold], COLUMNS)
+    columns = Columns([heads, *moves, *predicted], COLUMNS)
     lines += ["", *map(bold, columns.lines(heads)), *(line for row in moves for line in columns.lines(row))]
-    if foretold:
+    if predicted:
         change = ", ".join(f"{key} {value}" for key, value in answer.changes.items())
         lines += ["", *map(bold, wrap(f"predicted of {change}", "", COLUMNS))]
-        lines += [line for row in foretold for line in columns.lines(row)]
+        lines += [line for row in predicted for line in columns.lines(row)]
     return "\n".join(lines)
 
 
@@ -58,6 +58,6 @@ def ledger_text(lines: Sequence[Verification]) -> str:
     rows = []
     for line in lines:
         inside = sum(each.inside for each in line.predicted)
-        foretold = f", {inside} of {len(line.predicted)} as predicted" if line.predicted else ""
-        rows.append(f"{line.step_at}  {line.outcome:<13}  {line.finding}  {line.pool}{foretold}")
+        predicted = f", {inside} of {len(line.predicted)} as predicted" if line.predicted else ""
+        rows.append(f"{line.step_at}  {line.outcome:<13}  {line.finding}  {line.pool}{predicted}")
     return "\n".join(rows) if rows else "the ledger is empty"

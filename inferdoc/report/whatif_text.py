@@ -18,7 +18,7 @@ EXACT = 0.005
 
 
 def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = False) -> str:
-    """Lines for a terminal; colour only where asked. verbose: formula, inputs and source of each number."""
+    """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
     def bold(words: str) -> str:
         return click.style(words, bold=True) if colour else words
@@ -35,7 +35,7 @@ def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = F
         lines += [*columns.lines(shown), *(_ground(row) if verbose else ())]
     title = "calibration: the first half of the history, played over the second"
     lines += ["", bold(title), *_calibration(answer, bold)]
-    for head, sentences in (("a guess", answer.guesses), ("mind", answer.notes), ("assumed", answer.assumed)):
+    for head, sentences in (("a guess", answer.guesses), ("notes", answer.notes), ("assumed", answer.assumed)):
         if sentences:
             lines += ["", bold(head), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
     if not verbose:
@@ -47,12 +47,12 @@ def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[s
     heads = "", "predicted", "measured", "error"
     rows = [
         (
-            marked(" ", held.title),
-            figure(held.predicted, held.unit),
-            figure(held.measured, held.unit),
-            "" if held.error is None else f"{held.error:+.1%}",
+            marked(" ", line.title),
+            figure(line.predicted, line.unit),
+            figure(line.measured, line.unit),
+            "" if line.error is None else f"{line.error:+.1%}",
         )
-        for held in answer.held
+        for line in answer.held
     ]
     columns = Columns([heads, *rows], COLUMNS)
     yield from map(bold, columns.lines(heads))

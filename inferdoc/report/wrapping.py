@@ -19,7 +19,7 @@ NO_BREAK = "\u00a0"
 
 
 FIRST_COLUMN = re.compile(r"\s*\S+(?: \S+)*\s{2,}(?=\S)")
-"""What stands at the left of a line, with the gap behind it: "newest      "."""
+"""The label at the left of a line, with its gap: "newest      "."""
 LEFT_PART = 24
 """A longer one leaves too little room for what hangs below its end."""
 TO_PASTE = "$ "
@@ -32,7 +32,7 @@ def width(widest: int = WIDEST, *, without: int | None = None) -> int:
 
 
 def fitted(lines: Iterable[str], widest: int = WIDEST) -> Iterator[str]:
-    """Lines as they are, those that are longer than the terminal folded below what stands at their left. Commands to
+    """Lines as they are, folded below their label if longer than the terminal. Commands to
     paste stay whole."""
     room = width(widest)
     for line in lines:

@@ -1,4 +1,4 @@
-"""The application: which address is answered by what."""
+"""The HTTP application: routes and handlers."""
 
 from __future__ import annotations
 
@@ -25,14 +25,13 @@ from inferdoc.expose.rounds import Rounds
 from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
+from inferdoc.serve.api_schema import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.looker import TENANT_HEADER
-from inferdoc.serve.message import MessageError, alerts_of
-from inferdoc.serve.metrics import MetricsPage
+from inferdoc.serve.message import MessageError, read_alerts
+from inferdoc.serve.metrics import MetricsPage, TextFiles
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
-from inferdoc.serve.shown import ApiProblem, FleetShown, IncidentsShown, openapi, shown
-from inferdoc.serve.textfiles import TextFiles
+from inferdoc.serve.runner import TENANT_HEADER
 from inferdoc.times import rfc3339
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")
@@ -44,7 +43,7 @@ Answered = Callable[[Request], Awaitable[Response]]
 
 @dataclass
 class Service:
-    """What the addresses need."""
+    """State that the routes share."""
 
     section: ServeSection
     record: Record
@@ -57,7 +56,7 @@ class Service:
 
     def __post_init__(self) -> None:
         self.pages = ServicePages(self.record, self.overview, self.dispatcher, self.overlays)
-        files = TextFiles(self.section.textfiles, self.dispatcher.say)
+        files = TextFiles(self.section.textfiles, self.dispatcher.log)
         self.metrics = MetricsPage(self.families, self.record, self.dispatcher, self.overview, files, self.forecasts)
         self.rules = Merging(grace=self.section.grace, queue=self.section.queue)
 
@@ -87,7 +86,7 @@ class Service:
 
     @contextlib.asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
-        """Look and tell while the application runs; what is in flight is finished at the end."""
+        """Run diagnoses and deliveries while the application runs; finish those in progress at the end."""
         self.dispatcher.start()
         if self.overview.on:
             self.dispatcher.tasks.start("fleet", self.overview.once, finish=False)
@@ -102,7 +101,7 @@ class Service:
 
     async def _alertmanager(self, request: Request) -> Response:
         if not request.headers.get("content-type", "").lower().startswith("application/json"):
-            return _problem(415, "send application/json, as Alertmanager does")
+            return _problem(415, "content-type must be application/json")
         messages = self.dispatcher.counts.messages
         now = self.clock()
         tenant = self._tenant(request)
@@ -110,7 +109,7 @@ class Service:
             messages["invalid"] += 1
             return tenant
         try:
-            alerts, ignored = alerts_of(await request.body(), now, self.section.ignore)
+            alerts, ignored = read_alerts(await request.body(), now, self.section.ignore)
         except MessageError as error:
             messages["invalid"] += 1
             return _problem(400, one_line(str(error)))
@@ -123,9 +122,9 @@ class Service:
             # Alertmanager sends again what a server fault (5xx) refused, and drops what a client fault (4xx) did.
             return _problem(503, str(error), {"Retry-After": str(AGAIN_SECONDS)})
         except InferdocError as error:
-            self.dispatcher.say(str(error))
+            self.dispatcher.log(str(error))
             return _problem(
-                503, "the incident record cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
+                503, "the incident database cannot be written; see the log", {"Retry-After": str(AGAIN_SECONDS)}
             )
         messages[outcome] += 1
         self.dispatcher.wake()
@@ -137,7 +136,7 @@ class Service:
         if not named:
             return ""
         if not TENANT.fullmatch(named) or named not in self.section.tenants:
-            return _problem(403, "no such tenant in [serve] tenants")
+            return _problem(403, "unknown tenant; add it to [serve] tenants")
         return named
 
     async def _ready(self, _: Request) -> Response:
@@ -145,7 +144,7 @@ class Service:
             async with asyncio.timeout(READY_SECONDS):
                 await asyncio.to_thread(self.record.incidents, only_open=True, limit=1)
         except (InferdocError, TimeoutError):
-            return PlainTextResponse("the incident record cannot be read\n", 503)
+            return PlainTextResponse("the incident database cannot be read\n", 503)
         failing = self.dispatcher.tasks.down
         if failing:
             lines = [f"task {name} fails: {why}\n" for name, why in failing.items()]
@@ -157,29 +156,29 @@ class Service:
         return PlainTextResponse(page, media_type="text/plain; version=0.0.4; charset=utf-8")
 
     def _incidents(self) -> IncidentsShown:
-        return IncidentsShown([shown(incident) for incident in self.record.incidents(limit=200)])
+        return IncidentsShown([describe_incident(incident) for incident in self.record.incidents(limit=200)])
 
     def _incident(self, name: str) -> Any:
         incident = self.record.incident(name)
-        return shown(incident, self.record.looks(incident.id))
+        return describe_incident(incident, self.record.runs(incident.id))
 
     def _diagnosis(self, name: str) -> Any:
-        look = self.record.newest_look(self.record.incident(name).id)
-        if look is None:
-            raise InferdocError("no look at this incident has told anything yet")
-        return self.record.diagnosis(look.number)
+        run = self.record.newest_run(self.record.incident(name).id)
+        if run is None:
+            raise InferdocError(f"incident {name} has no finished diagnosis yet; retry in a minute")
+        return self.record.diagnosis(run.number)
 
     def _fleet(self) -> FleetShown:
         seen = self.overview.newest()
         if seen is None:
             return FleetShown(None, None, None, [], self.overview.trouble)
-        document = seen.told.document
+        document = seen.result.document
         at = rfc3339(seen.at, "seconds")
-        return FleetShown(at, document.verdict, document.summary, seen.told.pools, self.overview.trouble)
+        return FleetShown(at, document.verdict, document.summary, seen.result.pools, self.overview.trouble)
 
 
 def _page(work: Callable[..., str | None]) -> Answered:
-    """A page in HTML, made in a thread."""
+    """A handler that renders HTML in a thread."""
 
     @wraps(work)
     async def answered(request: Request) -> Response:
@@ -187,13 +186,17 @@ def _page(work: Callable[..., str | None]) -> Answered:
             page = await asyncio.to_thread(work, *request.path_params.values())
         except InferdocError as error:
             return PlainTextResponse(one_line(str(error)) + "\n", 404)
-        return PlainTextResponse("nothing was told yet\n", 404) if page is None else HTMLResponse(page)
+        return (
+            PlainTextResponse("no finished diagnosis yet; retry in a minute\n", 404)
+            if page is None
+            else HTMLResponse(page)
+        )
 
     return answered
 
 
 def _api(work: Callable[..., Any]) -> Answered:
-    """The same in JSON."""
+    """A handler that returns JSON from a thread."""
 
     @wraps(work)
     async def answered(request: Request) -> Response:
@@ -210,12 +213,12 @@ async def _alive(_: Request) -> Response:
 
 
 async def _not_here(_: Request, error: HTTPException) -> Response:
-    words = {404: "no such page", 405: "not with this method"}
+    words = {404: "not found", 405: "method not allowed"}
     return PlainTextResponse(words.get(error.status_code, "not possible") + "\n", error.status_code, error.headers)
 
 
 async def _own_fault(_: Request, __: Exception) -> Response:
-    return PlainTextResponse("a fault in inferdoc itself; see the log\n", 500)
+    return PlainTextResponse("internal error; see the log\n", 500)
 
 
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -29,7 +29,7 @@ class Callers:
 
     @property
     def challenge(self) -> str:
-        """The header that asks a browser for a name and password, where that helps."""
+        """The header that makes a browser prompt for credentials."""
         return 'Basic realm="inferdoc", charset="UTF-8"' if self.username is not None else "Bearer"
 
     def check(self) -> None:
@@ -40,7 +40,7 @@ class Callers:
             secret(self.password_file, "password_file")
 
     def admits(self, header: str) -> bool:
-        """Whether an Authorization header is one of those asked for. Raises ConfigError where a file is gone."""
+        """Whether an Authorization header is accepted. Raises ConfigError if a file is missing."""
         if not self.needed:
             return True
         scheme, _, given = header.partition(" ")
@@ -62,7 +62,7 @@ def _same(one: str, other: str) -> bool:
 
 
 def callers_of(section: ServeSection, host: str) -> Callers:
-    """As configured. Raises ConfigError where others than this machine could call, and nothing is asked of them."""
+    """As configured. Raises ConfigError if other hosts could connect without credentials."""
     access = Callers(section.bearer_token_file, section.username, section.password_file)
     if not access.needed and not is_loopback(host):
         raise ConfigError(

@@ -23,9 +23,9 @@ from inferdoc.incidents.record import Record
 from inferdoc.serve.callers import callers_of, known_hosts
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.gate import Gate
-from inferdoc.serve.looker import Looker
 from inferdoc.serve.outputs.sending import address
 from inferdoc.serve.overview import Overview
+from inferdoc.serve.runner import Runner
 from inferdoc.source.configured import open_configured
 from inferdoc.times import seconds_of
 
@@ -33,13 +33,13 @@ from inferdoc.times import seconds_of
 def serve(
     config: Config,
     catalogue: Catalogue,
-    asked: Mapping[str, Any],
+    params: Mapping[str, Any],
     headers: Mapping[str, str],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
     config_file: str | None = None,
     overlays: Sequence[str] = (),
 ) -> None:
-    """Run until told to end. asked: the options of the command line by name. Raises ConfigError, RecordError."""
+    """Run until stopped. params: the options of the command line by name. Raises ConfigError, RecordError."""
     with needed("starlette", "inferdoc serve"):
         import starlette  # noqa: F401
     with needed("uvicorn", "inferdoc serve"):
@@ -48,40 +48,40 @@ def serve(
     from inferdoc.serve.server import bound, server, shown_address
 
     section = config.serve
-    if asked.get("listen"):
-        section = msgspec.structs.replace(section, listen=asked["listen"])
-    if asked.get("record"):
-        section = msgspec.structs.replace(section, record=asked["record"])
+    if params.get("listen"):
+        section = msgspec.structs.replace(section, listen=params["listen"])
+    if params.get("record"):
+        section = msgspec.structs.replace(section, record=params["record"])
     host, port = address_of(section.listen, "[serve] listen =")
     access = callers_of(section, host)
     for output in section.outputs:
         if output.kind not in ("file", "pagerduty"):
             address(output)
-    every = float(seconds_of(asked["judge_every"], "--judge-every")) if asked.get("judge_every") else None
-    source = {name: asked.get(name) for name in SOURCE if asked.get(name)}
-    looker = Looker(source, own_rules(), config_file, tuple(overlays), headers, section.deadline)
+    every = float(seconds_of(params["judge_every"], "--judge-every")) if params.get("judge_every") else None
+    source = {name: params.get(name) for name in SOURCE if params.get(name)}
+    runner = Runner(source, own_rules(), config_file, tuple(overlays), headers, section.deadline)
     listening = bound(host, port)
     record = Record(record_file(msgspec.structs.replace(config, serve=section)), writing=True)
     try:
         dispatcher = Dispatcher(
             record,
-            looker,
+            runner,
             section.outputs,
-            say,
+            log,
             section.concurrency,
             section.public_url,
             section.record_days * 86_400,
             section.retry_hours * 3600,
         )
-        overview = Overview(looker, every, say)
+        overview = Overview(runner, every, log)
         families = Families(catalogue.exporters["inferdoc"])
-        ahead = _forecasts(config, catalogue, asked, headers, overlays, say)
+        ahead = _forecasts(config, catalogue, params, headers, overlays, log)
         service = Service(section, record, dispatcher, overview, families, overlays, ahead)
         app = Gate(service.application(), access, known_hosts(section, host) if not access.needed else None)
         # uvicorn hands the signal on when it is done: without a handler that would end the process before the record
         # is closed, and with another exit code than 0.
         signal.signal(signal.SIGTERM, lambda *_: None)
-        say(f"listening on {shown_address(listening)}")
+        log(f"listening on {shown_address(listening)}")
         server(app, section.deadline).run(sockets=[listening])
     finally:
         record.close()
@@ -91,22 +91,22 @@ def serve(
 def _forecasts(
     config: Config,
     catalogue: Catalogue,
-    asked: Mapping[str, Any],
+    params: Mapping[str, Any],
     headers: Mapping[str, str],
     overlays: Sequence[str],
-    say: Callable[[str], None],
+    log: Callable[[str], None],
 ) -> Rounds[Sequence[Forecast]] | None:
-    """The load of the next day of every pool, made again and again, where that is asked for."""
-    if not asked.get("forecast_every"):
+    """Repeated forecasts of the next day of every pool; None without --forecast-every."""
+    if not params.get("forecast_every"):
         return None
 
     def opened() -> tuple[Any, Any, Any, Any]:
-        source = open_configured(config, asked, overlays, headers)
+        source = open_configured(config, params, overlays, headers)
         return source, catalogue.tiers, assignments_of(config.pods), catalogue.slos
 
     work = forecasts(Origin(open=opened), FORECAST_SECONDS)
-    return Rounds("forecast", work, seconds_of(asked["forecast_every"], "--forecast-every"), say)
+    return Rounds("forecast", work, seconds_of(params["forecast_every"], "--forecast-every"), log)
 
 
 SOURCE = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "timeout")
-"""Options of the source, which every look opens anew."""
+"""Options of the source, which every run opens again."""

@@ -1,6 +1,6 @@
-"""Takes the looks that are due and tells the outputs, until it is to end.
+"""Run due diagnoses and deliver notifications.
 
-The record is the queue: what waits in it survives a crash, and what is under way at a crash waits again.
+The incident database is the queue: waiting runs survive a crash, and interrupted runs wait again.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from functools import partial
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.incidents import looks, posts
+from inferdoc.incidents import posts, runs
 from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.looks import LookResult, PostDue
-from inferdoc.incidents.model import Incident, Look
+from inferdoc.incidents.model import DiagnosisRun, Incident
 from inferdoc.incidents.record import Record
-from inferdoc.serve.looker import Looker, LookFailedError
+from inferdoc.incidents.runs import PostDue, RunOutcome
 from inferdoc.serve.note import note
+from inferdoc.serve.outputs.delivery import deliver
 from inferdoc.serve.outputs.sending import PostError
-from inferdoc.serve.outputs.told import tell
+from inferdoc.serve.runner import RunFailedError, Runner
 from inferdoc.serve.supervisor import Supervisor
 
 LONGEST_NAP = 5.0
@@ -33,10 +33,10 @@ PRUNE_SECONDS = 3600.0
 
 @dataclass
 class SinceStart:
-    """Since the start. looks: by result (ok, failed); posts: by output and result (sent, again, failed); messages: by
+    """Since the start. runs: by result (ok, failed); posts: by output and result (sent, again, failed); messages: by
     result; watchdog: when the last message that all is well came, Unix seconds."""
 
-    looks: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
     posts: Counter[tuple[str, str]] = field(default_factory=Counter)
     messages: Counter[str] = field(default_factory=Counter)
     watchdog: float | None = None
@@ -44,13 +44,13 @@ class SinceStart:
 
 @dataclass
 class Dispatcher:
-    """outputs: who is told; say: gets a line for the log; retry_seconds: how long a message that is not taken is tried;
+    """outputs: receivers; log: writes a log line; retry_seconds: how long a failed delivery is retried;
     clock: Unix seconds."""
 
     record: Record
-    looker: Looker
+    runner: Runner
     outputs: Sequence[OutputSection]
-    say: Callable[[str], None]
+    log: Callable[[str], None]
     concurrency: int = 1
     public_url: str | None = None
     keep_seconds: float = 400 * 86_400.0
@@ -61,9 +61,9 @@ class Dispatcher:
     _prune_at: float = 0.0
 
     def __post_init__(self) -> None:
-        self.tasks = Supervisor(self.say)
-        self.say = self.tasks.say
-        self._lookers = [f"looks {number}" for number in range(1, self.concurrency + 1)]
+        self.tasks = Supervisor(self.log)
+        self.log = self.tasks.log
+        self._runners = [f"runs {number}" for number in range(1, self.concurrency + 1)]
 
     @property
     def names(self) -> list[str]:
@@ -73,7 +73,7 @@ class Dispatcher:
     def start(self) -> None:
         """Begin, with what a process before has left."""
         if self.outputs:
-            self.say(f"a message that an output does not take is tried again for {self.retry_seconds / 3600:g} h")
+            self.log(f"failed deliveries are retried for {self.retry_seconds / 3600:g} h")
         self.tasks.start("resume", self._resume)
 
     def wake(self) -> None:
@@ -87,67 +87,67 @@ class Dispatcher:
         await self.tasks.stop(patience)
 
     async def _resume(self) -> bool:
-        left = await asyncio.to_thread(looks.resume, self.record)
+        left = await asyncio.to_thread(runs.resume, self.record)
         await asyncio.to_thread(posts.dropped, self.record, set(self.names))
         if left:
-            self.say(f"{left} looks wait from before")
-        for name in self._lookers:
-            self.tasks.start(name, partial(self._look_on, name))
+            self.log(f"{left} diagnosis runs are pending from the last start")
+        for name in self._runners:
+            self.tasks.start(name, partial(self._run_on, name))
         for section in self.outputs:
             self.tasks.start(f"output {section.label}", partial(self._post_on, section))
         self.tasks.start("prune", self._prune)
         return True
 
-    async def _look_on(self, task: str) -> bool:
+    async def _run_on(self, task: str) -> bool:
         if self.tasks.ending:
             return True
         news = self._news
-        begun = await asyncio.to_thread(looks.begin, self.record, self.clock())
-        if begun is None:
-            await self._nap(news, looks.next_due)
+        taken = await asyncio.to_thread(runs.begin, self.record, self.clock())
+        if taken is None:
+            await self._nap(news, runs.next_due)
         else:
-            await self._look(task, *begun)
+            await self._run(task, *taken)
         return False
 
-    async def _look(self, task: str, look: Look, incident: Incident) -> None:
+    async def _run(self, task: str, run: DiagnosisRun, incident: Incident) -> None:
         try:
-            told = await self.looker.look(self.looker.asked(look, incident, self.clock()))
+            result = await self.runner.run(self.runner.request(run, incident, self.clock()))
         except asyncio.CancelledError:
-            await asyncio.shield(asyncio.to_thread(looks.give_back, self.record, look))
+            await asyncio.shield(asyncio.to_thread(runs.requeue, self.record, run))
             raise
-        except Exception as error:  # a look that neither ended nor failed would be under way for ever
-            await self._fail(task, look, str(error) if isinstance(error, LookFailedError) else _fault(error))
+        except Exception as error:  # a run without an end would stay in progress forever
+            await self._fail(task, run, str(error) if isinstance(error, RunFailedError) else _fault(error))
         else:
-            kept = LookResult(told.document, told.page, told.ended_by)
+            kept = RunOutcome(result.document, result.page, result.ended_by)
             try:
-                await self.tasks.insist(task, looks.finish, self.record, look, kept, self.clock(), self.names)
+                await self.tasks.insist(task, runs.finish, self.record, run, kept, self.clock(), self.names)
             except RecordError:
                 raise
             except Exception as error:
                 await self._fail(
-                    task, look, f"its result cannot be stored: {one_line(f'{type(error).__name__}: {error}')}"
+                    task, run, f"the result cannot be stored: {one_line(f'{type(error).__name__}: {error}')}"
                 )
             else:
-                self.counts.looks["ok"] += 1
-                self.say(f"incident {incident.id}: {one_line(told.document.summary)}")
+                self.counts.runs["ok"] += 1
+                self.log(f"incident {incident.id}: {one_line(result.document.summary)}")
         self.wake()
 
-    async def _fail(self, task: str, look: Look, why: str) -> None:
-        self.counts.looks["failed"] += 1
-        self.say(f"incident {look.incident}: could not look, because {why}")
-        await self.tasks.insist(task, looks.fail, self.record, look, why, self.clock(), self.names)
+    async def _fail(self, task: str, run: DiagnosisRun, why: str) -> None:
+        self.counts.runs["failed"] += 1
+        self.log(f"incident {run.incident}: diagnosis failed: {why}")
+        await self.tasks.insist(task, runs.fail, self.record, run, why, self.clock(), self.names)
 
     async def _post_on(self, section: OutputSection) -> bool:
-        news, is_last = self._news, self.tasks.ending and not self.tasks.running(self._lookers)
+        news, is_last = self._news, self.tasks.ending and not self.tasks.running(self._runners)
         post = await asyncio.to_thread(posts.due, self.record, section.label, self.clock())
         if post is None:
             if not is_last:
                 await self._nap(news, posts.next_due, section.label)
             return is_last
-        look, incident = await asyncio.to_thread(posts.about, self.record, post)
+        run, incident = await asyncio.to_thread(posts.about, self.record, post)
         try:
-            if section.kind != "grafana" or look.why != "repeat":
-                await asyncio.to_thread(self._tell, section, look, incident)
+            if section.kind != "grafana" or run.why != "repeat":
+                await asyncio.to_thread(self._deliver, section, run, incident)
         except RecordError:
             raise
         except Exception as error:
@@ -157,29 +157,29 @@ class Dispatcher:
             self.counts.posts[post.output, "sent"] += 1
         return False
 
-    def _tell(self, section: OutputSection, look: Look, incident: Incident) -> None:
-        shown = look if look.state == "done" else None
-        answer = self.record.diagnosis(look.number) if shown else None
-        page = self.record.page(look.number) if shown and section.kind == "file" else None
-        tell(note(incident, look, answer, self.record.like(incident), self.public_url), section, answer, page)
+    def _deliver(self, section: OutputSection, run: DiagnosisRun, incident: Incident) -> None:
+        shown = run if run.state == "done" else None
+        answer = self.record.diagnosis(run.number) if shown else None
+        page = self.record.page(run.number) if shown and section.kind == "file" else None
+        deliver(note(incident, run, answer, self.record.like(incident), self.public_url), section, answer, page)
 
     async def _missed(self, post: PostDue, error: Exception) -> None:
         final = isinstance(error, PostError) and error.final
         ours = isinstance(error, InferdocError)
-        why = one_line(str(error)) if ours else f"a fault in inferdoc itself: {_fault(error)}"
+        why = one_line(str(error)) if ours else f"internal error: {_fault(error)}"
         last = await self.tasks.insist(
             f"output {post.output}",
             partial(posts.missed, self.record, post, why, self.clock(), self.retry_seconds, final=final),
         )
         self.counts.posts[post.output, "failed" if last else "again"] += 1
-        self.say(f"output {post.output}: {why}{'; given up' if last else ''}")
+        self.log(f"output {post.output}: {why}{'; given up' if last else ''}")
 
     async def _prune(self) -> bool:
         if self.clock() >= self._prune_at:
-            gone = await asyncio.to_thread(looks.prune, self.record, self.clock() - self.keep_seconds)
+            gone = await asyncio.to_thread(runs.prune, self.record, self.clock() - self.keep_seconds)
             self._prune_at = self.clock() + PRUNE_SECONDS
             if gone:
-                self.say(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days are forgotten")
+                self.log(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days deleted")
         await self._until(self._news, LONGEST_NAP)
         return self.tasks.ending
 

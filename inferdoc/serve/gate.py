@@ -57,12 +57,12 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        begun = False
+        started = False
 
         async def sealed(message: Message) -> None:
-            nonlocal begun
+            nonlocal started
             if message["type"] == "http.response.start":
-                begun = True
+                started = True
                 kept = [pair for pair in message.get("headers", ()) if pair[0].lower() not in dict(HEADERS)]
                 message = {**message, "headers": [*kept, *HEADERS]}
             await send(message)
@@ -74,7 +74,7 @@ class Gate:
                 body = await _body(scope, receive) if reads else b""
                 await self._app(scope, _replayed(body, receive), sealed)
         except Refused as answer:
-            if not begun:
+            if not started:
                 await refuse(answer, sealed)
 
     @contextmanager

@@ -14,12 +14,12 @@ import msgspec
 
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import is_web
-from inferdoc.incidents.model import AlertTold
+from inferdoc.incidents.model import ReceivedAlert
 
 LONGEST_TEXT = 2_000
 MOST_LABELS = 128
 OLDEST_SECONDS = 366 * 86_400.0
-"""An alert that began earlier, or begins later than now, has a clock or a sender that is wrong: it counts from now."""
+"""An alert with an earlier start, or one in the future, has a wrong clock: its start is set to now."""
 
 
 class MessageError(InferdocError):
@@ -44,19 +44,19 @@ class _Webhook(msgspec.Struct):
 _DECODER = msgspec.json.Decoder(_Webhook)
 
 
-def alerts_of(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[AlertTold], list[str]]:
+def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
     """The alerts of a message, and the names of those that are ignored. Raises MessageError: one line."""
     try:
         message = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MessageError(f"not a webhook of Alertmanager: {error}") from None
+        raise MessageError(f"not an Alertmanager webhook: {error}") from None
     if message.version != "4":
-        raise MessageError(f"version {message.version[:20]!r} of the webhook: only 4 is known")
-    every = [_told(alert, now) for alert in message.alerts]
+        raise MessageError(f"version {message.version[:20]!r} of the webhook is not supported; use version 4")
+    every = [_received(alert, now) for alert in message.alerts]
     return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
 
 
-def _told(alert: _Alert, now: float) -> AlertTold:
+def _received(alert: _Alert, now: float) -> ReceivedAlert:
     labels = _short(alert.labels)
     starts = _seconds(alert.starts, now)
     ends = None
@@ -66,8 +66,8 @@ def _told(alert: _Alert, now: float) -> AlertTold:
     if not mark:
         mark = hashlib.blake2b(msgspec.json.encode(labels, order="sorted"), digest_size=8).hexdigest()
     url = alert.url if is_web(alert.url) and len(alert.url) <= LONGEST_TEXT else ""
-    name = labels.get("alertname", "an alert without a name")
-    return AlertTold(mark, name, labels, _short(alert.annotations), starts, ends, url)
+    name = labels.get("alertname", "(no alertname)")
+    return ReceivedAlert(mark, name, labels, _short(alert.annotations), starts, ends, url)
 
 
 def _short(texts: dict[str, str]) -> dict[str, str]:

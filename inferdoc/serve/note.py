@@ -1,4 +1,4 @@
-"""What is told of an incident, before it takes the form of one output or another."""
+"""The content of a notification, independent of the output."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from inferdoc.escaping import is_web, one_line
-from inferdoc.incidents.model import Incident, Look
-from inferdoc.incidents.record import names_of
+from inferdoc.incidents.model import DiagnosisRun, Incident
+from inferdoc.incidents.record import alert_names
 from inferdoc.judging.model import Diagnosis, Finding, seconds
 from inferdoc.times import rfc3339
 
@@ -39,17 +39,17 @@ class Note:
 
 def note(
     incident: Incident,
-    look: Look,
+    run: DiagnosisRun,
     answer: Diagnosis | None,
     like: Incident | None = None,
     public_url: str | None = None,
 ) -> Note:
-    """What a look tells. answer: its document, None where it failed; like: the last incident with the same cause;
+    """The content for one run. answer: its document, None if it failed; like: the last incident with the same cause;
     public_url: where readers reach us."""
     finding = answer.findings[0] if answer is not None and answer.findings else None
     over = incident.resolved is not None
     links = _links(incident, finding, public_url)
-    facts = [("alerts", ", ".join(names_of(incident.alerts)[:MOST_PODS]))]
+    facts = [("alerts", ", ".join(alert_names(incident.alerts)[:MOST_PODS]))]
     where = incident.place.words()
     if where:
         facts.append(("where", where))
@@ -66,7 +66,7 @@ def note(
         facts.append(("seen before", _seen_before(like)))
     return Note(
         incident.id,
-        _title(incident, look, answer, finding),
+        _title(incident, run, answer, finding),
         _colour(incident, answer, finding),
         "resolved" if over else "firing",
         incident.opened,
@@ -83,14 +83,14 @@ def note(
     )
 
 
-def _title(incident: Incident, look: Look, answer: Diagnosis | None, finding: Finding | None) -> str:
+def _title(incident: Incident, run: DiagnosisRun, answer: Diagnosis | None, finding: Finding | None) -> str:
     if incident.resolved is not None:
         was = incident.story.title if incident.story is not None and incident.story.title else None
-        return one_line(f"Resolved: {was or ', '.join(names_of(incident.alerts)[:2])}")
+        return one_line(f"Resolved: {was or ', '.join(alert_names(incident.alerts)[:2])}")
     if answer is None:
-        return one_line(f"Could not look, because {look.failure}")
+        return one_line(f"Diagnosis failed: {run.failure}")
     words = answer.summary if finding is None else f"{finding.title} ({finding.certainty})"
-    return one_line({"reopened": "Again: ", "repeat": "Still: "}.get(look.why, "") + words)
+    return one_line({"reopened": "Again: ", "repeat": "Still: "}.get(run.why, "") + words)
 
 
 def _colour(incident: Incident, answer: Diagnosis | None, finding: Finding | None) -> Colour:

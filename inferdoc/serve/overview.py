@@ -1,4 +1,4 @@
-"""The whole fleet, looked at every few minutes beside the alerts."""
+"""Diagnose the whole fleet at an interval."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from inferdoc.errors import InferdocError
-from inferdoc.serve.look_process import LookTold
-from inferdoc.serve.looker import Looker
+from inferdoc.serve.run_process import RunResult
+from inferdoc.serve.runner import Runner
 
 STALE_ROUNDS = 3
-"""A look that is older than so many rounds says nothing of the present."""
+"""A result older than this many intervals is stale."""
 
 
 @dataclass(frozen=True)
-class FleetSeen:
-    """told: the look; at: when it was done, Unix seconds; seconds: how long it took."""
+class FleetRun:
+    """at: end of the run, Unix seconds; seconds: its duration."""
 
-    told: LookTold
+    result: RunResult
     at: float
     seconds: float
 
 
 class Overview:
-    """every: seconds between two looks, None: none is taken. trouble: why there is no newer one."""
+    """every: interval in seconds, None: disabled. trouble: error of the last run, None if it succeeded."""
 
-    def __init__(self, looker: Looker, every: float | None, say: Callable[[str], None]) -> None:
-        self._looker, self._every, self._say = looker, every, say
-        self._newest: FleetSeen | None = None
+    def __init__(self, runner: Runner, every: float | None, log: Callable[[str], None]) -> None:
+        self._runner, self._every, self._log = runner, every, log
+        self._newest: FleetRun | None = None
         self._pause = 0.0
         self.trouble: str | None = None
         self.done = 0
@@ -37,30 +37,30 @@ class Overview:
 
     @property
     def on(self) -> bool:
-        """Whether looks are taken at all."""
+        """Whether fleet diagnosis is enabled."""
         return self._every is not None
 
-    def newest(self, now: float | None = None) -> FleetSeen | None:
-        """The last look; None where there is none, or it is too old."""
+    def newest(self, now: float | None = None) -> FleetRun | None:
+        """The last result; None if there is none or it is stale."""
         if self._newest is None or self._every is None:
             return None
         age = (time.time() if now is None else now) - self._newest.at
-        return None if age > STALE_ROUNDS * self._every + self._looker.deadline else self._newest
+        return None if age > STALE_ROUNDS * self._every + self._runner.deadline else self._newest
 
     async def once(self) -> bool:
-        """Wait until it is time, and look at the fleet. False: there is a next time."""
+        """Wait for the interval and diagnose the fleet. False: continue."""
         await asyncio.sleep(self._pause)
-        began = time.time()
+        started = time.time()
         try:
-            told = await self._looker.look(self._looker.overview(began))
+            result = await self._runner.run(self._runner.overview(started))
         except (InferdocError, OSError) as error:
             self.failed += 1
             if str(error) != self.trouble:
-                self._say(f"the fleet could not be looked at: {error}")
+                self._log(f"fleet diagnosis failed: {error}")
             self.trouble = str(error)
         else:
             self.done += 1
             self.trouble = None
-            self._newest = FleetSeen(told, time.time(), time.time() - began)
-        self._pause = max(1.0, (self._every or 0.0) - (time.time() - began))
+            self._newest = FleetRun(result, time.time(), time.time() - started)
+        self._pause = max(1.0, (self._every or 0.0) - (time.time() - started))
         return False

@@ -1,4 +1,4 @@
-"""The pages: read-only, made on the server, no script. Everything that data say is escaped by the templates."""
+"""The web UI: read-only, rendered on the server, no script. The templates escape all data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.escaping import is_web, one_line
 from inferdoc.extras import needed
-from inferdoc.incidents.model import AlertTold, Incident, Look
-from inferdoc.incidents.record import Record, names_of
-from inferdoc.report.html_style import style
+from inferdoc.incidents.model import DiagnosisRun, Incident, ReceivedAlert
+from inferdoc.incidents.record import Record, alert_names
+from inferdoc.report.html_page import style
 from inferdoc.report.runbook import page as runbook_text
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.note import note
 from inferdoc.serve.overview import Overview
-from inferdoc.serve.pools import PoolSeen
+from inferdoc.serve.pools import PoolSummary
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
 
@@ -40,10 +40,10 @@ table.cards td[data-name]::before{content:attr(data-name) ": ";color:var(--soft)
 WHY = {
     "alert": "an alert",
     "joined": "another alert",
-    "reopened": "it came back",
-    "again": "to see more",
-    "repeat": "the alert is repeated",
-    "resolved": "the alerts are over",
+    "reopened": "the alert fired again",
+    "again": "follow-up",
+    "repeat": "repeated notification",
+    "resolved": "the alerts resolved",
 }
 
 
@@ -84,8 +84,8 @@ class ServicePages:
     def fleet(self) -> str:
         """Every pool, by model, with role and tier."""
         seen = self._overview.newest()
-        pools = seen.told.pools if seen is not None else []
-        groups: dict[str, list[PoolSeen]] = {}
+        pools = seen.result.pools if seen is not None else []
+        groups: dict[str, list[PoolSummary]] = {}
         for pool in pools:
             words = " · ".join(word for word in (pool.cluster, pool.namespace, pool.model) if word)
             groups.setdefault(words or "no model name", []).append(pool)
@@ -94,7 +94,7 @@ class ServicePages:
             "Fleet",
             "/",
             seen=seen is not None,
-            answer=seen.told.document if seen is not None else None,
+            answer=seen.result.document if seen is not None else None,
             seen_at=_minute(seen.at) if seen is not None else "",
             trouble=self._overview.trouble,
             looking=self._overview.on,
@@ -113,16 +113,14 @@ class ServicePages:
     def incident(self, name: str) -> str:
         """One incident. Raises InferdocError where there is none."""
         incident = self._record.incident(name)
-        looks = self._record.looks(incident.id)
-        told = next(
-            (look for look in reversed(looks) if look.state == "done" and look.story and look.story.cause), None
+        runs = self._record.runs(incident.id)
+        concluded = next((run for run in reversed(runs) if run.state == "done" and run.story and run.story.cause), None)
+        concluded = concluded or next((run for run in reversed(runs) if run.state in ("done", "failed")), None)
+        answer = self._record.diagnosis(concluded.number) if concluded and concluded.state == "done" else None
+        nothing = DiagnosisRun(
+            0, incident.id, "alert", "waiting", incident.opened, incident.opened, failure="the diagnosis is running"
         )
-        told = told or next((look for look in reversed(looks) if look.state in ("done", "failed")), None)
-        answer = self._record.diagnosis(told.number) if told is not None and told.state == "done" else None
-        nothing = Look(
-            0, incident.id, "alert", "waiting", incident.opened, incident.opened, failure="the look is under way"
-        )
-        about = note(incident, told or nothing, answer, self._record.like(incident))
+        about = note(incident, concluded or nothing, answer, self._record.like(incident))
         steps = answer.findings[0].next_steps if answer is not None and answer.findings else []
         links = list(about.links)
         if answer is not None and answer.findings and not any(words == "Runbook" for words, _ in links):
@@ -137,14 +135,14 @@ class ServicePages:
             steps=steps,
             report=answer is not None,
             alerts=[_alert(alert) for alert in incident.alerts],
-            looks=[_look(look) for look in looks],
+            runs=[_run_row(run) for run in runs],
         )
 
     def report(self, name: str) -> str | None:
-        """The HTML report of the look that told most of an incident. Raises InferdocError where there is none."""
+        """The HTML report of the last run that found a cause. Raises InferdocError for an unknown incident."""
         incident = self._record.incident(name)
-        told = self._record.telling_look(incident.id)
-        return self._record.page(told.number) if told is not None else None
+        concluded = self._record.conclusive_run(incident.id)
+        return self._record.page(concluded.number) if concluded is not None else None
 
     def runbook(self, cause: str) -> str:
         """A runbook page. Raises InferdocError with the nearest."""
@@ -160,20 +158,20 @@ class ServicePages:
         return self._page("health.html", "Health", "/health", facts=self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        from inferdoc.incidents.looks import counts
         from inferdoc.incidents.posts import pending
+        from inferdoc.incidents.runs import counts
 
         found, ours = counts(self._record), self._dispatcher.counts
         facts = [
             ("open incidents", str(found["open"])),
-            ("looks waiting", str(found.get("waiting", 0))),
-            ("looks under way", str(found.get("running", 0))),
-            ("looks since the start", f"{ours.looks['ok']} told something, {ours.looks['failed']} could not look"),
+            ("diagnosis runs pending", str(found.get("waiting", 0))),
+            ("diagnosis runs in progress", str(found.get("running", 0))),
+            ("diagnosis runs since start", f"{ours.runs['ok']} succeeded, {ours.runs['failed']} failed"),
             (
-                "messages since the start",
+                "messages since start",
                 ", ".join(f"{n} {what}" for what, n in sorted(ours.messages.items())) or "none",
             ),
-            ("watchdog", "not heard of" if ours.watchdog is None else f"last heard {_minute(ours.watchdog)}"),
+            ("watchdog", "not received" if ours.watchdog is None else f"last received {_minute(ours.watchdog)}"),
         ]
         waiting = pending(self._record)
         for output in self._dispatcher.names:
@@ -187,20 +185,20 @@ class ServicePages:
 
 def _row(incident: Incident) -> dict[str, str]:
     story = incident.story
-    state = "open" if incident.resolved is None else f"over {_minute(incident.resolved)}"
+    state = "open" if incident.resolved is None else f"resolved {_minute(incident.resolved)}"
     severity = (story.severity or "info") if story is not None else "unknown"
     return {
         "id": incident.id,
         "opened": _minute(incident.opened),
-        "title": (story.title or story.summary) if story is not None else "not looked at yet",
+        "title": (story.title or story.summary) if story is not None else "not diagnosed yet",
         "where": incident.place.words(),
-        "alerts": ", ".join(names_of(incident.alerts)),
+        "alerts": ", ".join(alert_names(incident.alerts)),
         "state": state,
         "colour": severity if incident.resolved is None else "soft",
     }
 
 
-def _alert(alert: AlertTold) -> dict[str, str]:
+def _alert(alert: ReceivedAlert) -> dict[str, str]:
     return {
         "name": alert.name,
         "starts": _minute(alert.starts),
@@ -210,10 +208,10 @@ def _alert(alert: AlertTold) -> dict[str, str]:
     }
 
 
-def _look(look: Look) -> dict[str, str]:
-    words = {"waiting": f"to come {_minute(look.due)}", "running": "under way", "failed": look.failure or ""}
-    told = look.story.summary if look.story is not None else ""
-    return {"at": _minute(look.began or look.asked), "why": WHY[look.why], "words": words.get(look.state, told)}
+def _run_row(run: DiagnosisRun) -> dict[str, str]:
+    words = {"waiting": f"due {_minute(run.due)}", "running": "in progress", "failed": run.failure or ""}
+    concluded = run.story.summary if run.story is not None else ""
+    return {"at": _minute(run.started or run.requested), "why": WHY[run.why], "words": words.get(run.state, concluded)}
 
 
 def _minute(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The fleet by pool and tier, as the last look at all of it saw it."""
+"""Summarise the last fleet diagnosis by pool and tier."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NEWEST = 5
 """Steps of which the median counts: one burst is no state."""
 
 
-class PoolSeen(msgspec.Struct):
+class PoolSummary(msgspec.Struct):
     """pods: how many; readings: title and words; causes: of the findings that concern it; severity: the worst of
     them, None without one."""
 
@@ -42,7 +42,7 @@ class PoolSeen(msgspec.Struct):
     severity: str | None
 
 
-def pools_seen(answer: Diagnosis, signals: Mapping[str, Signal]) -> list[PoolSeen]:
+def summarise_pools(answer: Diagnosis, signals: Mapping[str, Signal]) -> list[PoolSummary]:
     """Every pool of a diagnosis that was just made, in the order of their names."""
     view = answer.view if isinstance(answer, DiagnosisWithSeries) else None
     if view is None:
@@ -58,7 +58,7 @@ def _order(entry: tuple[Pool, list[Unit]]) -> tuple[str, ...]:
     return pool.cluster, pool.namespace, pool.model, pool.role, pool.tier
 
 
-def _pool(pool: Pool, units: list[Unit], view: View, answer: Diagnosis, signals: Mapping[str, Signal]) -> PoolSeen:
+def _pool(pool: Pool, units: list[Unit], view: View, answer: Diagnosis, signals: Mapping[str, Signal]) -> PoolSummary:
     readings = []
     for name, joined in SHOWN.items():
         newest = [_newest(view, unit, name) for unit in units]
@@ -74,7 +74,8 @@ def _pool(pool: Pool, units: list[Unit], view: View, answer: Diagnosis, signals:
     ]
     worst = min((finding.severity for finding in hit), key=("critical", "warning", "info").index, default=None)
     causes = list(dict.fromkeys(finding.title for finding in hit))
-    return PoolSeen(pool.cluster, pool.namespace, pool.model, pool.role, pool.tier, len(pods), readings, causes, worst)
+    names = (pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
+    return PoolSummary(*names, len(pods), readings, causes, worst)
 
 
 def _newest(view: View, unit: Unit, signal: str) -> float | None:

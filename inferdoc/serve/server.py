@@ -1,4 +1,4 @@
-"""Runs the application: one process, with an end to everything that a caller could draw out."""
+"""Run the application in one process, with limits on slow clients."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class LimitedProtocol(H11Protocol):
         self._timer: asyncio.TimerHandle | None = None
         self._waits_since = self.loop.time()
         self._network = _network(self.client[0] if self.client else "")
-        self._head_begun = True
+        self._head_started = True
         self._allow(HEADER_SECONDS)
         self._make_room()
 
@@ -51,14 +51,14 @@ class LimitedProtocol(H11Protocol):
         if not self._is_idle:
             if was_idle:
                 self._allow(ANSWER_SECONDS)
-        elif not self._head_begun:
-            self._head_begun = True
+        elif not self._head_started:
+            self._head_started = True
             self._allow(HEADER_SECONDS)
 
     def on_response_complete(self) -> None:
         """uvicorn closes a connection on which nothing comes; a byte starts the time of the next head."""
         self._waits_since = self.loop.time()
-        self._head_begun = False
+        self._head_started = False
         self._allow(None)
         super().on_response_complete()
         if not self._is_idle:  # a further request had arrived already
@@ -119,7 +119,7 @@ def bound(host: str, port: int) -> socket.socket:
 
 
 def server(app: App, patience: float) -> uvicorn.Server:
-    """A server that finishes what is in flight when it is told to end, for so many seconds at most."""
+    """A server with a graceful shutdown of limited seconds."""
     config = uvicorn.Config(
         app,
         http=LimitedProtocol,

@@ -18,11 +18,11 @@ FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 
 
 class Supervisor:
-    """down: why, by the name of a task that fails now; failures: of each task since the start. say: gets a line for the
+    """down: why, by the name of a task that fails now; failures: of each task since the start. log: gets a line for the
     log, and may fail."""
 
-    def __init__(self, say: Callable[[str], None]) -> None:
-        self._say = say
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
         self._ending = asyncio.Event()
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._idle: set[str] = set()
@@ -39,10 +39,10 @@ class Supervisor:
         """The tasks."""
         return list(self._tasks)
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """Log a line. A log that cannot be written stops no task."""
         with contextlib.suppress(Exception):
-            self._say(line)
+            self._log(line)
 
     def start(self, name: str, work: Callable[[], Awaitable[bool]], *, finish: bool = True) -> None:
         """Run a task: `work` again and again until it returns True. A failure makes it wait, never end. finish: whether
@@ -108,9 +108,9 @@ class Supervisor:
         line = one_line(str(error) if isinstance(error, InferdocError) else f"{type(error).__name__}: {error}")
         self.failures[name] += 1
         if self.down.get(name) != line:
-            self.say(f"task {name} fails and is tried again: {line}")
+            self.log(f"task {name} fails and is tried again: {line}")
         self.down[name] = line
 
     def _well(self, name: str) -> None:
         if self.down.pop(name, None) is not None:
-            self.say(f"task {name} works again")
+            self.log(f"task {name} works again")

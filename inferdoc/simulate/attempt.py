@@ -12,14 +12,14 @@ from inferdoc.simulate.workload import Draft, Traffic
 @dataclass(slots=True)
 class Attempt:
     """One sending of a draft. legs: the engine requests of it (two where prefill and decode are apart); processing,
-    held: seconds in the router's processor and in its queue."""
+    queued_seconds: seconds in the router's processor and in its queue."""
 
     draft: Draft
     sent: float
     traffic: Traffic
     over: bool = False
     processing: float = 0.0
-    held: float = 0.0
+    queued_seconds: float = 0.0
     first_leg: EngineRequest | None = None
     leg: EngineRequest | None = None
     pod: Pod | None = None

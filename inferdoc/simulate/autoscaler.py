@@ -1,4 +1,4 @@
-"""A horizontal pod autoscaler over one pool, and the cold start of the pods it asks for."""
+"""A horizontal pod autoscaler over one pool, and the cold start of its pods."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPREAD = 0.1
 
 
 class Autoscaler:
-    """move(now) looks every `every` seconds and sets the number of replicas as the controller of Kubernetes does: the
+    """move(now) runs every `every` seconds and sets the number of replicas as the controller of Kubernetes does: the
     present number times metric over target, unless that is within the tolerance; the least recommendation of the
     up-window, the largest of the down-window; within the limits. New pods are ready after the cold start of the pool,
     pods without a GPU never; the newest go first."""
@@ -48,7 +48,7 @@ class Autoscaler:
         return [p for p in self._fleet.pods if p.spec.name == self.pool.name and p.alive and p.in_rotation]
 
     def change(self, fault: FaultSpec | None) -> None:
-        """Other settings from now on; None: those it began with."""
+        """Other settings from now on; None: the initial ones."""
         assert self.pool.scaler is not None
         spec = self.pool.scaler
         if fault is not None:
@@ -62,7 +62,7 @@ class Autoscaler:
         self.spec = spec
 
     def move(self, now: float) -> None:
-        """What is due at `now`: pods that become ready, and a look at the metric."""
+        """What is due at `now`: pods that become ready, and a read of the metric."""
         for due, pod in list(self._starting):
             if due <= now:
                 self._starting.remove((due, pod))
@@ -84,13 +84,13 @@ class Autoscaler:
         self._set(min(max(self.desired, ceiling), floor), now)
 
     def _advised(self) -> int | None:
-        """The number that the metric asks for; None where it has no value."""
+        """The number of replicas by the metric; None without a value."""
         ready, spec = self.ready, self.spec
         if spec.metric == "missing" or not ready:
             return None
         if spec.metric == "in-flight":
             flow = self._fleet.gateway.flow
-            value = (sum(p.engine.load for p in ready) + (flow.held if flow else 0)) / spec.target
+            value = (sum(p.engine.load for p in ready) + (flow.queued if flow else 0)) / spec.target
         else:
             value = sum(self._share_busy(p) for p in ready) / spec.target
         if abs(value / len(ready) - 1.0) <= spec.tolerance:
@@ -98,16 +98,16 @@ class Autoscaler:
         return ceil(value - 1e-9)
 
     def _share_busy(self, pod: Pod) -> float:
-        """Share of the time since the last look in which the GPU had any work."""
+        """Share of the time since the last read in which the GPU had any work."""
         busy = pod.engine.stats.busy
         before = self._busy.get(pod.name, busy)
         self._busy[pod.name] = busy
         return min(1.0, max(0.0, busy - before) / self.spec.every)
 
-    def _set(self, wanted: int, now: float) -> None:
-        self.desired = wanted
+    def _set(self, desired: int, now: float) -> None:
+        self.desired = desired
         fleet, have = self._fleet, len(self.replicas)
-        for _ in range(wanted - have):
+        for _ in range(desired - have):
             pod = fleet.add_pod(self.pool.name, ready=False)
             pod.alive = pod.scraped = False
             if self.spec.room and len(self.replicas) >= self.spec.room:
@@ -115,7 +115,7 @@ class Autoscaler:
                 continue
             factor = 1.0 + SPREAD * float(self._rng.uniform(-1, 1))
             self._starting.append((now + self.pool.cold_start * factor, pod))
-        for _ in range(have - wanted):
+        for _ in range(have - desired):
             self._remove(now)
 
     def _remove(self, now: float) -> None:

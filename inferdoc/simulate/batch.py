@@ -3,7 +3,7 @@ statistics.
 
 Streams advance together, so the batch keeps one token clock instead of a counter per stream: a stream ends when the
 clock reaches its end, and needs a new block whenever the clock meets its phase within a block. Steps in which only
-decoding happens are alike and are taken together up to the next event: the cost of a simulated hour grows with its
+decoding happens are equal and are computed together up to the next event: the cost of a simulated hour grows with its
 requests, not with its steps.
 """
 
@@ -272,7 +272,7 @@ class Batch(ABC):
         step."""
         stats, now = self.stats, self.now
         del self.prefilling[request.id]
-        self.pool.commit(request.held, request.segments, now)
+        self.pool.commit(request.blocks, request.segments, now)
         stats.generation += 1
         booked = 1
         if request.first < 0:
@@ -309,7 +309,7 @@ class Batch(ABC):
             self._preempt()
         if request.id in self.running:
             self.pool.take(extra, self.now)
-            request.held.own += extra
+            request.blocks.own += extra
 
     def _finish(self, request: EngineRequest) -> None:
         self._stop(request)
@@ -371,9 +371,9 @@ class Batch(ABC):
         self.prefilling.pop(request.id, None)
         if request.state == RequestState.DECODE:
             context = request.context(self._clock)
-            began = context - (self._clock - request.clock0)
-            self._crossing[(request.clock0 - began) % self.config.block_size] -= 1
-            request.held.own += self.pool.blocks(context) - self.pool.blocks(began)
+            started = context - (self._clock - request.clock0)
+            self._crossing[(request.clock0 - started) % self.config.block_size] -= 1
+            request.blocks.own += self.pool.blocks(context) - self.pool.blocks(started)
             request.last = self.now
             self._context -= context
             self._decoding -= 1
@@ -391,6 +391,6 @@ class Batch(ABC):
         victim.state = RequestState.WAITING
         victim.preemptions += 1
         self.stats.preemptions += 1
-        self.pool.release(victim.held, self.now)
+        self.pool.release(victim.blocks, self.now)
         self.waiting.appendleft(victim)
         self._dirty = True

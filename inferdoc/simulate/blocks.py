@@ -56,7 +56,7 @@ class Cached:
 
 
 @dataclass(slots=True)
-class HeldBlocks:
+class AllocatedBlocks:
     """What one request holds. own: private blocks; segments: shared ones, by key."""
 
     own: int = 0
@@ -106,8 +106,8 @@ class BlockPool:
 
     def admit(
         self, segments: list[tuple[Key, int]], tokens: int, now: float, reserve: int = 0, lookup: bool = True
-    ) -> tuple[HeldBlocks, int] | None:
-        """Blocks for `tokens` of context, all or nothing. Answers what is held and the tokens found cached."""
+    ) -> tuple[AllocatedBlocks, int] | None:
+        """Blocks for `tokens` of context, all or nothing. Returns the allocated blocks and the cached tokens."""
         hits, keys = self.matched(segments, tokens) if lookup else (0, [])
         fresh = self.blocks(tokens) - hits
         pinned = sum(self._cached[k].blocks for k in keys if self._cached[k].refs == 0)
@@ -122,7 +122,7 @@ class BlockPool:
             entry.refs += 1
             entry.hit(now)
         self.take(fresh, now)
-        return HeldBlocks(fresh, keys), hits * self.block_size
+        return AllocatedBlocks(fresh, keys), hits * self.block_size
 
     def take(self, blocks: int, now: float) -> None:
         """Blocks out of the free list: blank ones, then the longest unused. The caller has made sure that they fit."""
@@ -146,38 +146,38 @@ class BlockPool:
                 del self._lru[key]
                 self._cached.pop(key, None)
 
-    def commit(self, held: HeldBlocks, segments: list[tuple[Key, int]], now: float) -> None:
+    def commit(self, table: AllocatedBlocks, segments: list[tuple[Key, int]], now: float) -> None:
         """The prompt is computed: its segments may be found by others from now on."""
         for key, blocks in segments:
             if blocks <= 0:
                 continue
             entry = self._cached.get(key)
             if entry is None:
-                if blocks > held.own:
+                if blocks > table.own:
                     return
                 self._cached[key] = Cached(blocks, 1, now)
-                held.own -= blocks
-                held.segments.append(key)
-            elif key in held.segments:
-                grown = min(max(blocks - entry.blocks, 0), held.own)
+                table.own -= blocks
+                table.segments.append(key)
+            elif key in table.segments:
+                grown = min(max(blocks - entry.blocks, 0), table.own)
                 entry.grow(grown, now)
-                held.own -= grown
+                table.own -= grown
             else:
                 return
 
-    def release(self, held: HeldBlocks, now: float) -> None:
+    def release(self, table: AllocatedBlocks, now: float) -> None:
         """Back to the free list, content kept: what was generated goes first, the shared prefix last."""
-        if held.own:
+        if table.own:
             self._serial += 1
             key: Key = ("done", self._serial)
-            self._park(key, Cached(held.own, 0, now))
-        for key in reversed(held.segments):
+            self._park(key, Cached(table.own, 0, now))
+        for key in reversed(table.segments):
             entry = self._cached[key]
             entry.refs -= 1
             if entry.refs == 0:
                 self._park(key, entry)
-        held.own = 0
-        held.segments = []
+        table.own = 0
+        table.segments = []
 
     def _park(self, key: Key, entry: Cached) -> None:
         self._cached[key] = entry

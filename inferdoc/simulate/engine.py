@@ -21,7 +21,7 @@ FOREVER = float("inf")
 
 
 class Engine(Scheduler):
-    """advance(until) moves the engine on in time; submit, abort and the other events may be told in any order before.
+    """advance(until) moves the engine on in time; submit, abort and the other events may come in any order before.
 
     finished: called when a request is over; prefilled: when its KV is ready for another engine to read.
     """
@@ -37,7 +37,7 @@ class Engine(Scheduler):
         prefilled: Callable[[EngineRequest, float], None] | None = None,
     ) -> None:
         super().__init__(config, timing, rng, now)
-        self.began = now
+        self.started = now
         self.link = link
         size = config.kv_bytes * config.block_size
         self.host = HostTier(config.host_blocks, size, config.host_link) if config.host_blocks else None
@@ -97,7 +97,7 @@ class Engine(Scheduler):
         heapq.heappush(self._inbox, (when, self._serial, kind, request))
 
     def advance(self, until: float) -> None:
-        """Run to `until`; a step that has begun is finished, so `now` may lie a step later."""
+        """Run to `until`; a step in progress is finished, so `now` may lie a step later."""
         if self.hung:
             self.now = max(self.now, until)
             return
@@ -127,26 +127,26 @@ class Engine(Scheduler):
 
     def waiting_by_reason(self) -> tuple[int, int]:
         """Requests that wait for capacity, and those deferred for an adapter slot, their KV or their grammar. A read
-        that cannot begin for want of a slot or of blocks waits for capacity: vLLM has not looked at its request yet."""
+        that cannot begin for want of a slot or of blocks waits for capacity: vLLM has not scheduled its request yet."""
         blocked = sum(1 for r in self.waiting if not self._adapter_fits(r)) if self.config.loras else 0
         deferred = blocked + len(self._loading) + len(self._handshaking) + len(self._compiling)
         return len(self.waiting) - blocked + len(self.remote), deferred
 
     def fetch_stages(self) -> tuple[int, int, int]:
-        """Requests whose KV read has not begun, is under way, and is done while they wait for the scheduler."""
+        """Requests whose KV transfer is pending, in progress, and done while they wait for the scheduler."""
         done = sum(1 for r in self.waiting if r.external > 0 and r.scheduled < 0 and r.handoff is not None)
         return len(self.remote), len(self._loading) + len(self._handshaking), done
 
     @property
     def load(self) -> int:
         """Requests at work or waiting, as a router polls them."""
-        held = (self.running, self.waiting, self.remote, self._loading, self._handshaking, self._compiling)
-        return sum(map(len, held))
+        present = (self.running, self.waiting, self.remote, self._loading, self._handshaking, self._compiling)
+        return sum(map(len, present))
 
     def live(self) -> list[EngineRequest]:
         """Every request that would be lost with the process."""
         queued = [r for _, _, kind, r in self._inbox if kind == ARRIVE]
-        held = (
+        present = (
             *self.running.values(),
             *self.waiting,
             *self.remote,
@@ -155,7 +155,7 @@ class Engine(Scheduler):
             *self._compiling.values(),
             *queued,
         )
-        return list({r.id: r for r in held}.values())
+        return list({r.id: r for r in present}.values())
 
     # ---- events ------------------------------------------------------------------------------------------------
 
@@ -254,7 +254,7 @@ class Engine(Scheduler):
 
     def _unpin(self, request: EngineRequest) -> None:
         if self.pinned.pop(request.id, None) is not None:
-            self.pool.release(request.held, self.now)
+            self.pool.release(request.blocks, self.now)
             self._dirty = True
         elif request.handoff is not None and request.handoff.expired:
             self.stats.late_notifications += 1
@@ -273,7 +273,7 @@ class Engine(Scheduler):
             self._drop_remote(request)
         elif state in (RequestState.PREFILL, RequestState.DECODE):
             self._stop(request)
-            self.pool.release(request.held, self.now)
+            self.pool.release(request.blocks, self.now)
         request.state = RequestState.DONE
         self._dirty = True
         self.stats.answered(self.now - request.sent, request.prompt)
@@ -286,7 +286,7 @@ class Engine(Scheduler):
             link = self.host.link if self.host is not None else self.link
             assert link is not None
             link.drop(request, self.now)
-            self.pool.release(request.held, self.now)
+            self.pool.release(request.blocks, self.now)
         elif request in self.remote:
             self.remote.remove(request)
         elif request in self._handshaking:
@@ -305,7 +305,7 @@ class Engine(Scheduler):
             if admitted is None:
                 break
             self.remote.popleft()
-            request.held, request.hits = admitted
+            request.blocks, request.hits = admitted
             request.external = request.prompt - request.hits
             self._loading[request.id] = request
             link.start(request, request.external * self.config.kv_bytes, self.now)
@@ -337,7 +337,7 @@ class Engine(Scheduler):
     def _read_failed(self, request: EngineRequest) -> None:
         """By policy the request ends with an error, or its prompt is computed here."""
         self.stats.failed_transfers += self.config.workers
-        self.pool.release(request.held, self.now)
+        self.pool.release(request.blocks, self.now)
         request.external = request.hits = 0
         self._dirty = True
         if self.config.on_failed_read == "recompute":
@@ -361,7 +361,7 @@ class Engine(Scheduler):
         admitted = self.pool.admit(request.segments, request.prompt, self.now, self._reserve())
         if admitted is None:
             return False
-        request.held, request.hits = admitted
+        request.blocks, request.hits = admitted
         request.external = min(found, most) * self.config.block_size - request.hits
         request.state = RequestState.REMOTE
         self._loading[request.id] = request
@@ -387,7 +387,7 @@ class Engine(Scheduler):
             if self._prefilled is not None:
                 self._prefilled(request, self.now)
             return
-        self.pool.release(request.held, self.now)
+        self.pool.release(request.blocks, self.now)
         if self.host is not None:
             self.host.store(request.segments)
         if self._finished is not None:

@@ -1,13 +1,102 @@
-"""Faults as changes of mechanism, and when they strike."""
+"""Inject faults into a simulated fleet on schedule."""
 
 from __future__ import annotations
 
-from inferdoc.simulate.crashes import Crashes
-from inferdoc.simulate.gateway_faults import GATEWAY_FAULTS, strike_gateway
 from inferdoc.simulate.handle import FleetHandle
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.rollout import Rollouts
 from inferdoc.simulate.scenario import FaultSpec
+
+GATEWAY_FAULTS = frozenset({"poll", "refresh", "router-cores", "gateway-timeout", "scaler"})
+
+
+def inject_gateway_fault(fleet: FleetHandle, fault: FaultSpec, begins: bool) -> None:
+    """poll: `share` of the readings of the pods fail; refresh: `seconds` between two readings; router-cores: `cpu` of
+    the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it reads `metric`, aims at
+    `target`, may set at most `most`, waits for `window` s before it scales down."""
+    spec, router, gateway = fleet.scenario.router, fleet.router, fleet.gateway
+    if fault.kind == "poll":
+        for name in fault.pods or tuple(p.name for p in fleet.pods):
+            present = fleet.pod(name).name
+            if begins:
+                router.blocked[present] = fault.share
+            else:
+                router.blocked.pop(present, None)
+    elif fault.kind == "refresh":
+        router.refresh = fault.seconds if begins else spec.refresh
+    elif fault.kind == "router-cores":
+        gateway.cores = spec.cores * (fault.cpu if begins else 1.0)
+    elif fault.kind == "gateway-timeout":
+        gateway.timeout = fault.seconds if begins else spec.timeout
+    else:
+        for scaler in fleet.scalers:
+            scaler.change(fault if begins else None)
+
+
+BACK_OFF, MOST_BACK_OFF, FORGIVEN = 10.0, 300.0, 600.0
+"""Seconds the kubelet waits before it starts a container again: 10, doubled with every end up to 300, forgotten after
+10 minutes of running (Kubernetes documentation, pod lifecycle)."""
+SHORT = 0.99
+"""Share of the free memory taken at which an allocation fails."""
+
+
+class Crashes:
+    """tick(now) moves every container that a fault has in its grip. seconds: of a fault `oom` how long memory takes to
+    fill, of a fault `crash` how long each process lives."""
+
+    def __init__(self, fleet: FleetHandle) -> None:
+        self._fleet = fleet
+        self._at_work: dict[str, tuple[FaultSpec, float]] = {}
+        self._starts: dict[str, float] = {}
+        self._ready: dict[str, float] = {}
+
+    def begin(self, pod: Pod, now: float, fault: FaultSpec) -> None:
+        """The fault takes hold: memory begins to fill, or the first process has its time to live."""
+        self._at_work[pod.name] = (fault, now)
+
+    def end(self, pod: Pod) -> None:
+        """The fault is over; a container that is down still starts."""
+        self._at_work.pop(pod.name, None)
+        pod.memory_taken = 0.0
+
+    def tick(self, now: float) -> None:
+        for name, (fault, since) in list(self._at_work.items()):
+            pod = self._fleet.pod(name)
+            if not pod.alive:
+                continue
+            share = (now - since) / fault.seconds if fault.seconds else 1.0
+            if fault.kind == "oom" and not fault.host:
+                pod.memory_taken = min(1.0, max(0.0, share))
+            if share >= (SHORT if fault.kind == "oom" else 1.0):
+                self._die(pod, now, "OOMKilled" if fault.host else "Error")
+        for name, when in list(self._starts.items()):
+            if now >= when:
+                del self._starts[name]
+                pod = self._fleet.pod(name)
+                pod.restarts += 1
+                pod.waits = False
+                pod.memory_taken = 0.0
+                self._ready[name] = now + pod.spec.cold_start
+        for name, when in list(self._ready.items()):
+            if now >= when:
+                del self._ready[name]
+                pod = self._fleet.pod(name)
+                pod.restart(now)
+                pod.in_rotation = True
+                if name in self._at_work:
+                    self._at_work[name] = (self._at_work[name][0], now)
+
+    def _die(self, pod: Pod, now: float, reason: str) -> None:
+        fleet = self._fleet
+        if now - pod.started > FORGIVEN:
+            pod.crashes = 0
+        fleet.lose(pod.kill(), now)
+        fleet.take_out(pod, now + fleet.scenario.router.detect)
+        wait = min(MOST_BACK_OFF, BACK_OFF * 2.0**pod.crashes) if pod.crashes else 1.0
+        pod.crashes += 1
+        pod.last_end, pod.waits = reason, pod.crashes > 1
+        self._starts[pod.name] = now + wait
+
 
 ENDS_PROCESS = frozenset({48, 94, 95})
 """Xid codes after which the process that used the memory is gone (NVIDIA: double-bit error, contained, uncontained)."""
@@ -43,14 +132,14 @@ class Schedule:
         self._rollouts.tick(now)
         while self._due and self._due[0][0] <= now:
             moment, number, fault, begins = self._due.pop(0)
-            self._strike(moment, number, fault, begins)
+            self._inject(moment, number, fault, begins)
 
     def _pods(self, fault: FaultSpec) -> list[Pod]:
         """Those it names, or all; a pod that a rollout replaced is past faults."""
         present = [pod for pod in self._fleet.pods if not pod.replaced]
         return [self._fleet.pod(name) for name in fault.pods] if fault.pods else present
 
-    def _strike(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
+    def _inject(self, now: float, number: int, fault: FaultSpec, begins: bool) -> None:
         fleet = self._fleet
         if fault.kind == "traffic":
             traffic = fleet.traffic[fault.stream]
@@ -72,7 +161,7 @@ class Schedule:
         elif fault.kind in ROLLED:
             self._rollouts.begin(now, fault, self._pods(fault))
         elif fault.kind in GATEWAY_FAULTS:
-            strike_gateway(fleet, fault, begins)
+            inject_gateway_fault(fleet, fault, begins)
         else:
             for pod in self._pods(fault):
                 self._on_pod(pod, now, fault, begins)

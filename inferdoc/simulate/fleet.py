@@ -26,7 +26,7 @@ TICK = 0.25
 
 AGENT_TRIES = 3
 REMINDER = 60
-"""Tokens with which an agent tells the model that it saw no call (own choice)."""
+"""Tokens with which an agent reports a missing call to the model (own choice)."""
 
 
 class SimulatedFleet:
@@ -207,15 +207,15 @@ class SimulatedFleet:
         stats = self._stats(attempt)
         stats.requests += 1
         stats.running += 1
-        wanted = traffic.spec
-        for wait, whole in ((wanted.timeout, True), (wanted.first_token_timeout, False), (self.gateway.timeout, True)):
+        count = traffic.spec
+        for wait, whole in ((count.timeout, True), (count.first_token_timeout, False), (self.gateway.timeout, True)):
             if wait:
                 self._serial += 1
                 heapq.heappush(self._timeouts, (now + wait, self._serial, whole, attempt))
         self.gateway.receive(attempt, now)
 
     def _stats(self, attempt: Attempt) -> ClassStats:
-        return self.router.stats.of(attempt.traffic.spec.tenant, attempt.traffic.spec.priority)
+        return self.router.stats.for_class(attempt.traffic.spec.tenant, attempt.traffic.spec.priority)
 
     def _place(self, attempt: Attempt, now: float) -> None:
         """A request may go: to the pod that the router chooses."""
@@ -286,7 +286,7 @@ class SimulatedFleet:
                 stats.failed("ModelServerError")
             self._retry(attempt, now)
         elif request.missed:
-            self._ask_again(attempt, request, now)
+            self._resend(attempt, request, now)
         elif attempt.draft.turns_left:
             self._answered(attempt, now)
 
@@ -318,8 +318,8 @@ class SimulatedFleet:
         if following is not None:
             self._again.append((now + following[0], following[1], attempt.traffic))
 
-    def _ask_again(self, attempt: Attempt, request: EngineRequest, now: float) -> None:
-        """An agent that got text instead of a tool call puts it into the history and asks once more, up to three
+    def _resend(self, attempt: Attempt, request: EngineRequest, now: float) -> None:
+        """An agent that got text instead of a tool call puts it into the history and retries, up to three
         times."""
         draft = attempt.draft
         if draft.attempt < AGENT_TRIES:
@@ -341,14 +341,14 @@ class SimulatedFleet:
                 continue
             if not whole and request.first >= 0:
                 continue
-            held = request if request.engine is not None else attempt.first_leg
-            engine = held.engine if held is not None else None
-            if held is None or engine is None or engine.hung or not attempt.pod.alive:
+            leg = request if request.engine is not None else attempt.first_leg
+            engine = leg.engine if leg is not None else None
+            if leg is None or engine is None or engine.hung or not attempt.pod.alive:
                 self._end(attempt)
                 self._retry(attempt, now)
             else:
-                self._attempts[held.id] = attempt
-                engine.abort(held, now)
+                self._attempts[leg.id] = attempt
+                engine.abort(leg, now)
 
     def lose(self, requests: list[EngineRequest], now: float) -> None:
         """Requests that went down with their process: their clients see an error."""

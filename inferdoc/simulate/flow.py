@@ -1,4 +1,5 @@
-"""Flow control of the router: requests are held while the pool counts as saturated, the highest priority goes first."""
+"""Flow control of the router: requests are queued while the pool counts as saturated, the highest priority goes
+first."""
 
 from __future__ import annotations
 
@@ -27,8 +28,8 @@ def class_of(attempt: Attempt) -> Class:
 
 @dataclass
 class FlowControl:
-    """queues: held requests of each class, oldest first; outcomes: by (outcome, priority); waits: time in the queue by
-    (class, outcome); saturation, stale: as last worked out."""
+    """queues: queued requests of each class, oldest first; outcomes: by (outcome, priority); waits: time in the queue
+    by (class, outcome); saturation, stale: as last worked out."""
 
     spec: FlowSpec
     router: Router
@@ -39,13 +40,13 @@ class FlowControl:
     stale: int = 0
 
     @property
-    def held(self) -> int:
+    def queued(self) -> int:
         """Requests in the queue."""
         return sum(map(len, self.queues.values()))
 
-    def look(self, ready: Sequence[Pod], now: float) -> None:
+    def observe(self, ready: Sequence[Pod], now: float) -> None:
         """Saturation of the pool as the utilisation detector has it: the mean over endpoints of the fuller of queue and
-        KV cache against their limits. An empty pool is full. Where readings come faster than the simulation looks,
+        KV cache against their limits. An empty pool is full. Where readings come faster than the simulation observes,
         what was sent meanwhile counts as waiting; slower ones show it late, as in the detector."""
         shares, self.stale = [], 0
         quick = self.router.refresh <= REFRESH
@@ -76,8 +77,8 @@ class FlowControl:
 
     def release(self, ready: Callable[[], Sequence[Pod]], now: float) -> Iterator[Attempt]:
         """Requests that may go, while the gate is open: the highest priority first, in it the oldest."""
-        while self.held:
-            self.look(ready(), now)
+        while self.queued:
+            self.observe(ready(), now)
             if not self.open:
                 return
             kind = max((k for k, q in self.queues.items() if q), key=lambda k: (k[1], -self.queues[k][0][0]))
@@ -85,11 +86,11 @@ class FlowControl:
             if attempt.over:
                 continue
             self._ended(kind, "Dispatched", now - since)
-            attempt.held = now - since
+            attempt.queued_seconds = now - since
             yield attempt
 
     def expire(self, now: float) -> Iterator[Attempt]:
-        """Requests held for longer than their time to live."""
+        """Drop requests that are queued for longer than their time to live."""
         for kind, queue in self.queues.items():
             while queue and (queue[0][1].over or now - queue[0][0] >= self.spec.ttl):
                 since, attempt = queue.popleft()
@@ -98,14 +99,14 @@ class FlowControl:
                     yield attempt
 
     def gone(self, attempt: Attempt, now: float) -> None:
-        """The client of a held request hung up; the queue drops it when its turn comes."""
+        """The client of a queued request hung up; the queue drops it when its turn comes."""
         kind = class_of(attempt)
-        since = next((at for at, held in self.queues.get(kind, ()) if held is attempt), None)
+        since = next((at for at, queued in self.queues.get(kind, ()) if queued is attempt), None)
         if since is not None:
             self._ended(kind, "EvictedContextCancelled", now - since)
 
     def refuse(self, attempt: Attempt) -> None:
-        """No endpoint at all: the request is not held."""
+        """No endpoint at all: the request is not queued."""
         self._ended(class_of(attempt), "RejectedNoEndpoints", 0.0)
 
     def _ended(self, kind: Class, outcome: str, waited: float) -> None:

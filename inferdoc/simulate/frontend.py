@@ -41,20 +41,20 @@ class FrontEnd:
     _free: list[float] = field(init=False)
     _images: OrderedDict[int, None] = field(default_factory=OrderedDict)
     _streamed: int = 0
-    _asked: float = 0.0
+    _updated: float = 0.0
     _share: float = 0.0
 
     def __post_init__(self) -> None:
         self._free = [self.now] * max(1, self.servers)
-        self._asked = self.now
+        self._updated = self.now
 
     def ready_at(self, now: float, work: float, streamed: int) -> float:
         """When a request that needs `work` seconds of a process leaves it. streamed: tokens sent out so far."""
-        passed = now - self._asked
+        passed = now - self._updated
         if passed > 1.0:
             load = STREAMED * self.slower * (streamed - self._streamed) / (passed * len(self._free))
             self._share = min(BUSIEST, load)
-            self._asked, self._streamed = now, streamed
+            self._updated, self._streamed = now, streamed
         work *= self.slower / (1.0 - self._share)
         self.busy += work
         end = max(heapq.heappop(self._free), now) + work

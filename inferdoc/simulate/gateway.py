@@ -74,7 +74,7 @@ class Gateway:
             self._go(attempt, now)
         for attempt in list(flow.expire(now)):
             self._refuse(attempt, now, "ResourceExhausted")
-        flow.look(self._ready(), now)
+        flow.observe(self._ready(), now)
 
     def gone(self, attempt: Attempt, now: float) -> None:
         """The client, or the proxy, gave up on a request that no pod has yet."""
@@ -112,5 +112,5 @@ class Gateway:
                 self._go(free, now)
 
     def _go(self, attempt: Attempt, now: float) -> None:
-        self.processing.observe(attempt.processing + attempt.held)
+        self.processing.observe(attempt.processing + attempt.queued_seconds)
         self._place(attempt, now)

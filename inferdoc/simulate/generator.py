@@ -48,7 +48,7 @@ NO_PREFIXES = Prefixes()
 @dataclass
 class Draw:
     """One fleet being drawn. strength: 0 (mild) to 1 (strong); warmup: s before the first scrape, longer where caches
-    must have filled; root: what a load change brings about, which stands first by design; whole: a pool that is hit
+    must have filled; root: the effect of a load change, listed first by design; whole: a pool that is hit
     with the pods that come and go; opt_in: whether DCGM has its
     optional fields (None: by chance, three times in ten); kube: kube-state-metrics is scraped."""
 

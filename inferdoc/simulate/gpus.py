@@ -2,7 +2,7 @@
 
 Heat: a GPU warms towards inlet + (power over its limit) x RISE / cooling with a time constant of some 40 s. At the
 slowdown temperature the driver lowers the clock step by step until the heat can be carried off (software thermal
-slowdown); a few degrees above, the hardware halves it at once. A power brake (the supply of the chassis asks for less)
+slowdown); a few degrees above, the hardware halves it at once. A power brake (a limit of the chassis supply)
 halves the clock as long as it lasts; a lowered power limit lets the driver choose the clock that keeps to it.
 """
 
@@ -36,8 +36,8 @@ def workload(busy: float, tensor: float, dram: float) -> float:
 
 @dataclass
 class Gpu:
-    """One GPU. cooling: share of its cooling that is left; limit: share of its power limit; brake: the supply asks for
-    less; codes: (second, Xid) of every event; remapped: rows after uncorrectable errors; lost: gone from the bus;
+    """One GPU. cooling: share of its cooling that is left; limit: share of its power limit; brake: the power supply
+    sets less; codes: (second, Xid) of every event; remapped: rows after uncorrectable errors; lost: gone from the bus;
     link_errors: packets/s that its links have to send again, link_replays: so many in all."""
 
     cooling: float = 1.0
@@ -54,7 +54,7 @@ class Gpu:
 
     @property
     def troubled(self) -> bool:
-        """Whether its clock is held by something."""
+        """Whether its clock is throttled."""
         return self.cooling < 1.0 or self.limit < 1.0 or self.brake or self.reasons != 0
 
     @property
@@ -68,23 +68,23 @@ class Gpu:
         heat = steady if self.temperature is None else self.temperature
         self.temperature = heat + (steady - heat) * min(1.0, passed / WARM_UP)
         self.reasons = 0
-        wanted = min(1.0, now + 0.02 * passed)
+        clock = min(1.0, now + 0.02 * passed)
         if self.temperature >= HARDWARE_SLOWDOWN:
             self.reasons |= HW_SLOWDOWN | HW_THERMAL
-            wanted = min(wanted, BRAKE_CLOCK)
+            clock = min(clock, BRAKE_CLOCK)
         elif self.temperature >= SLOWDOWN:
             self.reasons |= SW_THERMAL
-            wanted = now - 0.03 * passed
+            clock = now - 0.03 * passed
         elif self.temperature >= SLOWDOWN - 4.0 and now < 1.0:
             self.reasons |= SW_THERMAL
-            wanted = now
+            clock = now
         if watts > card.watts * self.limit:
             self.reasons |= POWER_CAP
-            wanted = min(wanted, now - 0.05 * passed)
+            clock = min(clock, now - 0.05 * passed)
         elif self.limit < 1.0 and watts > card.watts * self.limit * 0.93 and now < 1.0:
             self.reasons |= POWER_CAP
-            wanted = min(wanted, now)
+            clock = min(clock, now)
         if self.brake:
             self.reasons |= HW_SLOWDOWN | POWER_BRAKE
-            wanted = min(wanted, BRAKE_CLOCK)
-        return max(LEAST_CLOCK, min(1.0, wanted))
+            clock = min(clock, BRAKE_CLOCK)
+        return max(LEAST_CLOCK, min(1.0, clock))

@@ -17,7 +17,7 @@ class Scaler(Protocol):
     """An autoscaler whose settings a fault may change."""
 
     def change(self, fault: FaultSpec | None) -> None:
-        """Other settings from now on; None: those it began with."""
+        """Other settings from now on; None: the initial ones."""
 
 
 class FleetHandle(Protocol):

@@ -190,7 +190,7 @@ class StepCost:
 
 
 class StepTime(Protocol):
-    """What an engine asks about its machine."""
+    """Interface of the machine of an engine."""
 
     health: Health
 

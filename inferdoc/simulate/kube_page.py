@@ -1,13 +1,38 @@
-"""The page of kube-state-metrics: pods, deployments and autoscalers of the simulated namespace."""
+"""Metrics of kube-state-metrics, cAdvisor and EPLB in a simulated namespace."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item, counter, gauge, labels
 from inferdoc.simulate.pod import Pod
+
+
+def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[Item]:
+    """Scheduler periods and CPU seconds of the containers of one node."""
+    alive = [pod for pod in pods if pod.alive]
+    for pod in alive:
+        pod.account_cpu(now)
+
+    def make_labels(pod: Pod) -> tuple[tuple[str, str], ...]:
+        return labels(namespace=namespace, pod=pod.name, container="vllm")
+
+    for pod in alive:
+        yield counter("container_cpu_cfs_periods_total", round(pod.engine.stats.cfs_periods), make_labels(pod))
+    for pod in alive:
+        throttled = round(pod.engine.stats.throttled_periods)
+        yield counter("container_cpu_cfs_throttled_periods_total", throttled, make_labels(pod))
+
+
+def balancedness_items(pod: Pod, model_name: str, rng: np.random.Generator) -> Iterator[Item]:
+    """What the engine's log says of its experts: mean over maximum of the tokens per rank, 0.94 to 0.99 when even."""
+    value = min(1.0, float(rng.normal(0.95, 0.01)) / pod.health.hot)
+    yield gauge("inferdoc_eplb_balancedness", round(value, 4), labels(model_name=model_name))
+
 
 CONDITIONS = ("AbleToScale", "ScalingActive", "ScalingLimited")
 
@@ -81,23 +106,25 @@ def _deployments(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
 
 
 def _scalers(fleet: SimulatedFleet, namespace: str) -> Iterator[Item]:
-    def where(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
+    def make_labels(scaler: Autoscaler, **more: str) -> tuple[tuple[str, str], ...]:
         return labels(namespace=namespace, horizontalpodautoscaler=scaler.pool.name, **more)
 
     start = "kube_horizontalpodautoscaler"
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_status_current_replicas", len(scaler.replicas), where(scaler))
+        yield gauge(f"{start}_status_current_replicas", len(scaler.replicas), make_labels(scaler))
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_status_desired_replicas", scaler.desired, where(scaler))
+        yield gauge(f"{start}_status_desired_replicas", scaler.desired, make_labels(scaler))
     for scaler in fleet.scalers:
-        yield gauge(f"{start}_spec_max_replicas", scaler.spec.most, where(scaler))
+        yield gauge(f"{start}_spec_max_replicas", scaler.spec.most, make_labels(scaler))
     for scaler in fleet.scalers:
         limited = scaler.desired >= scaler.spec.most
         states = {"AbleToScale": True, "ScalingActive": scaler.active, "ScalingLimited": limited}
         for condition in CONDITIONS:
             for status in ("true", "false", "unknown"):
-                holds = status == ("true" if states[condition] else "false")
-                yield gauge(f"{start}_status_condition", holds, where(scaler, condition=condition, status=status))
+                is_active = status == ("true" if states[condition] else "false")
+                yield gauge(
+                    f"{start}_status_condition", is_active, make_labels(scaler, condition=condition, status=status)
+                )
 
 
 def _pod(pod: Pod, namespace: str, **more: str) -> tuple[tuple[str, str], ...]:

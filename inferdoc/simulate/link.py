@@ -57,8 +57,8 @@ class Link:
             if end > now:
                 break
             self.settle(end - self.setup)
-            _, _, request, began, size = heapq.heappop(self._reads)
-            done.append((request, end - began, size))
+            _, _, request, started, size = heapq.heappop(self._reads)
+            done.append((request, end - started, size))
         return done
 
     def drop(self, request: EngineRequest, now: float) -> None:

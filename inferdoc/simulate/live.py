@@ -47,8 +47,8 @@ def text_page(items: list[Item]) -> str:
 
 
 class Live:
-    """Moves the fleet on with the clock, and answers scrapes in between. Its processes began now, not when the scenario
-    says: what scrapes it reads their age. port: of the first target; 0: any free one."""
+    """Moves the fleet on with the clock, and answers scrapes in between. Its processes started now, not when the
+    scenario says: what scrapes it reads their age. port: of the first target; 0: any free one."""
 
     def __init__(self, scenario: Scenario, port: int, speed: float) -> None:
         self.fleet = SimulatedFleet(structs.replace(scenario, start=round(time.time(), 3)))
@@ -56,7 +56,7 @@ class Live:
         self.targets = FleetScraper(self.fleet).every_target()
         self._lock = threading.Lock()
         self._speed = speed
-        self._began = time.monotonic()
+        self._started = time.monotonic()
         self.servers = [self._server(target, port and port + i) for i, target in enumerate(self.targets)]
 
     def _server(self, target: SimulatedTarget, port: int) -> ThreadingHTTPServer:
@@ -97,7 +97,7 @@ class Live:
     def step(self) -> float:
         """Move the fleet to the present. Returns its time in seconds."""
         with self._lock:
-            self.fleet.run((time.monotonic() - self._began) * self._speed)
+            self.fleet.run((time.monotonic() - self._started) * self._speed)
             return self.fleet.now
 
     def scrape_jobs(self) -> list[dict[str, Any]]:
@@ -136,16 +136,16 @@ def scrape_configuration(targets: Sequence[Scraped], port: int, seconds: float) 
     return text
 
 
-def serve(scenario: Scenario, port: int, speed: float, say: Callable[[str], None], show: Callable[[str], None]) -> None:
-    """Serve until interrupted, or until the scenario is over. say: a line of progress; show: the configuration with
+def serve(scenario: Scenario, port: int, speed: float, log: Callable[[str], None], show: Callable[[str], None]) -> None:
+    """Serve until interrupted, or until the scenario is over. log: a line of progress; show: the configuration with
     which a Prometheus scrapes the fleet."""
     live = Live(scenario, port, speed)
     show(scrape_configuration([target.scraped for target in live.targets], port, scenario.scrape / speed))
-    say(f"serving {len(live.targets)} targets on {HOST}, ports {port} to {port + len(live.targets) - 1}, until Ctrl-C")
+    log(f"serving {len(live.targets)} targets on {HOST}, ports {port} to {port + len(live.targets) - 1}, until Ctrl-C")
     live.start()
     try:
         while live.step() < scenario.duration:
             time.sleep(min(0.25, 1.0 / speed))
-        say(f"scenario {scenario.id} is over")
+        log(f"scenario {scenario.id} is over")
     finally:
         live.stop()

@@ -32,16 +32,16 @@ class HostTier:
         self.block_bytes = block_bytes
         self.link = Link(rate)
         self.stats = OffloadStats()
-        self._held: OrderedDict[Key, int] = OrderedDict()
+        self._blocks: OrderedDict[Key, int] = OrderedDict()
         self._used = 0
 
     def matched(self, segments: list[tuple[Key, int]]) -> int:
         """Blocks at the beginning of a prompt that lie here."""
         found = 0
         for key, blocks in segments:
-            have = min(self._held.get(key, 0), blocks)
+            have = min(self._blocks.get(key, 0), blocks)
             if have:
-                self._held.move_to_end(key)
+                self._blocks.move_to_end(key)
             found += have
             if have < blocks:
                 break
@@ -50,13 +50,13 @@ class HostTier:
     def store(self, segments: list[tuple[Key, int]]) -> None:
         """Copy out what is not here yet. Stores run beside the computing and hold nobody up."""
         for key, blocks in segments:
-            more = blocks - self._held.get(key, 0)
-            self._held[key] = max(blocks, self._held.get(key, 0))
-            self._held.move_to_end(key)
+            more = blocks - self._blocks.get(key, 0)
+            self._blocks[key] = max(blocks, self._blocks.get(key, 0))
+            self._blocks.move_to_end(key)
             if more > 0:
                 self._used += more
                 self.stats.store_bytes += more * self.block_bytes
                 self.stats.store_seconds += more * self.block_bytes / self.link.rate
         while self._used > self.blocks:
-            _, gone = self._held.popitem(last=False)
+            _, gone = self._blocks.popitem(last=False)
             self._used -= gone

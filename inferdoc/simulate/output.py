@@ -70,9 +70,9 @@ def _write_family(target: Scraped, family: str, places: dict[bytes, dict[str, li
         digest = page.layout.digest
         known = prefixes.get(digest)
         if known is None:
-            wanted = places[digest].get(family, [])
+            found = places[digest].get(family, [])
             series = page.layout.series
-            known = prefixes[digest] = [(p, _prefix(series[p].name, target.labels, series[p].labels)) for p in wanted]
+            known = prefixes[digest] = [(p, _prefix(series[p].name, target.labels, series[p].labels)) for p in found]
         if not known:
             continue
         when = f" {stamp / 1000:.3f}\n"

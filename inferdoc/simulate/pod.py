@@ -27,7 +27,7 @@ from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 
-Told = Callable[[EngineRequest, float], None]
+Callback = Callable[[EngineRequest, float], None]
 CFS_PERIOD = 0.1
 """Seconds in which a CPU quota is counted (Linux: cpu.cfs_period_us, 100 ms)."""
 PAGE_SECONDS = 0.015
@@ -90,12 +90,12 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
 class Pod:
     """name, node and address are those of its labels. alive: the process runs; in_rotation: the router sends it
     work. crashes, restarts, last_end, waits: what Kubernetes knows of its container (ends in a row, starts after them,
-    reason of the last end, held back before the next start); created, generation: since when its object exists, and
+    reason of the last end, delay before the next start); created, generation: since when its object exists, and
     which rollout brought it (0: none); replaced: a rollout put another in its place; memory_taken: share of the GPUs'
     memory that something beside the KV cache took."""
 
     def __init__(
-        self, spec: PoolSpec, number: int, index: int, now: float, seed: int, told: Told, prefilled: Told
+        self, spec: PoolSpec, number: int, index: int, now: float, seed: int, finished: Callback, prefilled: Callback
     ) -> None:
         self.spec = spec
         self.name = f"{spec.name}-{number}"
@@ -122,7 +122,7 @@ class Pod:
         self.waits = False
         self.memory_taken = 0.0
         self._seed = seed
-        self._told = told
+        self._finished = finished
         self._prefilled = prefilled
         self._starts = 0
         self._cpu_seen = now
@@ -142,7 +142,7 @@ class Pod:
         link = None
         if self.spec.role == "decode":
             link = Link(self.spec.link, self.spec.link_flow or float("inf"))
-        engine = Engine(engine_config(self.spec), self.timing, rng, now, link, self._told, self._prefilled)
+        engine = Engine(engine_config(self.spec), self.timing, rng, now, link, self._finished, self._prefilled)
         if self.spec.flags.accept:
             engine.accept = list(self.spec.flags.accept)
         engine.side_channel = self.side_channel
@@ -174,7 +174,7 @@ class Pod:
         moe = isinstance(self.timing, Roofline) and self.timing.model.experts > 0
         together = LockStep() if moe and self.spec.ranks > 1 else None
         for number in range(1, self.spec.ranks):
-            other = Pod(self.spec, 0, 0, now, self._seed + 7919 * number, self._told, self._prefilled)
+            other = Pod(self.spec, 0, 0, now, self._seed + 7919 * number, self._finished, self._prefilled)
             other.name, other.node, other.instance = self.name, self.node, self.instance
             other.first_gpu, other.rank = self.first_gpu + number * self.spec.gpus, number
             self.ranks.append(other)
@@ -218,7 +218,7 @@ class Pod:
         self._cpu_seen, self._cpu_busy = now, 0.0
 
     def account_cpu(self, now: float) -> None:
-        """Scheduler periods of the container up to now; held back in them while it wants more cores than it may use."""
+        """Scheduler periods of the container up to now; throttled while it needs more cores than its limit."""
         stats = self.engine.stats
         passed = now - self._cpu_seen
         if passed <= 0:
@@ -228,7 +228,7 @@ class Pod:
         periods = passed / CFS_PERIOD
         stats.cfs_periods += periods
         short = max(0.0, 1.0 / self.health.cpu - 1.0)
-        stats.cfs_held += periods * busy * min(1.0, 1.5 * short)
+        stats.throttled_periods += periods * busy * min(1.0, 1.5 * short)
 
     def page_delay(self, draw: float) -> float:
         """Seconds that its metrics page comes late for want of CPU: what the page costs to write takes longer, and a
@@ -240,7 +240,7 @@ class Pod:
     # ---- its GPUs ----------------------------------------------------------------------------------------------
 
     def reasons_of(self, gpu: int) -> int:
-        """Why the clock of a GPU is held, as the bits of NVML."""
+        """Clock throttle reasons of a GPU, as the bits of NVML."""
         return self.reasons | self.gpus[gpu].reasons
 
     def link_replays(self, gpu: int, now: float) -> float:

@@ -29,7 +29,7 @@ class Range:
 
     @property
     def text(self) -> str:
-        """The range as it stands in a table."""
+        """The range in a table."""
         return f"{self.low:g} to {self.high:g} {self.unit}".rstrip() + (", logarithmic" if self.log else "")
 
 
@@ -68,7 +68,7 @@ class Chance:
 
     @property
     def text(self) -> str:
-        """The share as it stands in a table."""
+        """The share in a table."""
         return f"{self.share:.0%} of the draws"
 
 
@@ -108,10 +108,10 @@ class Randomisation:
     )
     withheld: Choice = Choice((0, 1, 2, 4), (6, 2, 1, 1), "families dropped for their cardinality", "families")
     lead: Range = Range(0.0, 600.0, "s", "more history before the window: none in a young store, days usually")
-    calm: Range = Range(180.0, 700.0, "s", "how long before the onset the window of the first look begins")
-    late: Range = Range(60.0, 180.0, "s", "the page, and the person: how long after the onset the late look begins")
+    calm: Range = Range(180.0, 700.0, "s", "window start before the onset")
+    late: Range = Range(60.0, 180.0, "s", "delay of the page and the person: late window start after the onset")
     old: Range = Range(420.0, 900.0, "s", "a fault that is older than the window (where the draw lasts that long)")
-    long: Chance = Chance(0.05, "an incident of hours: somebody looks at half a day")
+    long: Chance = Chance(0.05, "an incident of hours: a window of half a day")
     hours: Range = Range(0.8, 6.0, "h", "length of a control, and of a long incident", log=True)
     age: Range = Range(3600.0, 30 * 86400.0, "s", "how long the first pods have run", log=True)
     bystanders: Choice = Choice((0, 1, 2), (5, 3, 2), "one to three models share a namespace", "other models")

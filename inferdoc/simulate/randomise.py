@@ -95,7 +95,7 @@ class _Draw:
         self.load = _load(scenario)
 
     def result(self) -> Scenario:
-        self._stretch()
+        self._window()
         self._telemetry()
         surroundings = self._scraped()
         self._clients()
@@ -127,7 +127,7 @@ class _Draw:
 
     # ---- time ---------------------------------------------------------------------------------------------------
 
-    def _stretch(self) -> None:
+    def _window(self) -> None:
         """History before the window, and scrapes enough on both sides of the onset."""
         s = self.scenario
         lead = self._one(self.ranges.lead)
@@ -278,14 +278,14 @@ class _Draw:
         if last <= earliest:
             return None
         at = round(float(self.rng.uniform(earliest, last)), 3)
-        calm = self.load <= QUIET and not any(p.scaler or p.late or p.ranks > 1 for p in s.pools)
+        before = self.load <= QUIET and not any(p.scaler or p.late or p.ranks > 1 for p in s.pools)
         untouched = not any(f.kind in ROLLED_BACK for f in s.faults)
         choices = ["relabelled"]
-        if calm and untouched and surroundings.naming == "deployment" and "rollout as trigger" not in self.happened:
+        if before and untouched and surroundings.naming == "deployment" and "rollout as trigger" not in self.happened:
             choices += ["rollout", "rollout", "grow"]
-        if calm and untouched and surroundings.naming == "numbered" and s.pools[0].pods >= 3:
+        if before and untouched and surroundings.naming == "numbered" and s.pools[0].pods >= 3:
             choices += ["restart"]
-        if calm and s.traffic[0].rate > 0 and not any(f.kind == "traffic" for f in s.faults):
+        if before and s.traffic[0].rate > 0 and not any(f.kind == "traffic" for f in s.faults):
             choices += ["burst"]
         what = choices[int(self.rng.integers(len(choices)))]
         self.happened.append(what)

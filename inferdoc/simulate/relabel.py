@@ -72,7 +72,7 @@ def keeps(allow: AllowList, withheld: frozenset[str], engine: bool) -> Callable[
 
 @dataclass
 class Relabelling:
-    """values: names of the simulation and what stands for them; network: second number of every address, so that
+    """values: names of the simulation and their replacements; network: second number of every address, so that
     fleets of one namespace have none in common; turn: Unix seconds from when on the engines carry one more label."""
 
     surroundings: Surroundings
@@ -84,7 +84,7 @@ class Relabelling:
     _layouts: dict[tuple[bytes, bool], tuple[Layout, NDArray[np.bool_]]] = field(default_factory=dict)
 
     def value(self, text: str) -> str:
-        """A label value as it stands on the pages."""
+        """A label value as exposed."""
         if text in self.values:
             return self.values[text]
         if text == POOL:
@@ -159,8 +159,8 @@ class Relabelling:
         return Page(layout, page.values[kept])
 
     def _layout(self, layout: Layout, engine: bool) -> tuple[Layout, NDArray[np.bool_]]:
-        wanted = keeps(self.surroundings.allow, frozenset(self.surroundings.withheld), engine)
-        kept = np.array([wanted(series.name) for series in layout.series], bool)
+        is_kept = keeps(self.surroundings.allow, frozenset(self.surroundings.withheld), engine)
+        kept = np.array([is_kept(series.name) for series in layout.series], bool)
         series = [
             Series(one.name, self._relabelled(one.labels))
             for one, keep in zip(layout.series, kept, strict=True)

@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Protocol
 
-from inferdoc.simulate.blocks import HeldBlocks, Key
+from inferdoc.simulate.blocks import AllocatedBlocks, Key
 
 
 class RequestState(IntEnum):
-    """Where a request stands. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
+    """The state of a request. REMOTE: waits for its KV from another engine; PINNED: done, its KV waits to be read;
     GRAMMAR: waits for the grammar of its schema."""
 
     NEW = 0
@@ -78,7 +78,7 @@ class EngineRequest:
     clock0: int = 0
     preemptions: int = 0
     state: RequestState = RequestState.NEW
-    held: HeldBlocks = field(default_factory=HeldBlocks)
+    blocks: AllocatedBlocks = field(default_factory=AllocatedBlocks)
     handoff: Handoff | None = None
     engine: KvKeeper | None = None
     logprobs: bool = False

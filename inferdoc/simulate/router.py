@@ -50,7 +50,7 @@ class RouterStats:
     poll_errors: float = 0.0
     expected_hits: Histogram = field(default_factory=lambda: Histogram(TENTHS))
 
-    def of(self, tenant: str, priority: int) -> ClassStats:
+    def for_class(self, tenant: str, priority: int) -> ClassStats:
         return self.classes.setdefault((tenant, priority), ClassStats())
 
 

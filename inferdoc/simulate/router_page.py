@@ -91,14 +91,14 @@ def _decisions(stats: RouterStats, model_name: str, namespace: str) -> Iterator[
 
 
 def _flow(flow: FlowControl, model_name: str) -> Iterator[Item]:
-    def where(tenant: str, priority: int) -> Labels:
+    def flow_labels(tenant: str, priority: int) -> Labels:
         return _with(_class_labels(model_name, tenant, priority), inference_pool=POOL)
 
     for (kind, outcome), waits in sorted(flow.waits.items()):
-        found = _with(where(*kind), outcome=outcome)
+        found = _with(flow_labels(*kind), outcome=outcome)
         yield histogram("llm_d_epp_flow_control_request_queue_duration_seconds", waits, found)
     for kind, queue in sorted(flow.queues.items()):
-        yield gauge("llm_d_epp_flow_control_queue_size", len(queue), where(*kind))
+        yield gauge("llm_d_epp_flow_control_queue_size", len(queue), flow_labels(*kind))
     for stage in ("decode", "effective"):
         found = labels(inference_pool=POOL, stage=stage)
         yield gauge("llm_d_epp_flow_control_pool_saturation", flow.saturation, found)

@@ -1,4 +1,4 @@
-"""Scenarios: the fleet, its traffic, and the faults that strike it.
+"""Scenarios: the fleet, its traffic, and its faults.
 
 Times are seconds from the start of the simulation. A fault changes a mechanism (a clock, a
 link, what clients send), never a metric; the only exception is what happens to the scrapes themselves.
@@ -135,7 +135,7 @@ class Length(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Prefixes(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Shared beginnings of prompts. count: how many; tokens: of each; share: of the requests that have one; zipf: how
-    uneven their use is (0: even); stable: false where something unique stands before them; rendered: false where the
+    uneven their use is (0: even); stable: false if something unique precedes them; rendered: false where the
     engines' chat template puts something unique there, which the router's rendering does not; popular: share of these
     requests that use the first one besides."""
 
@@ -154,11 +154,11 @@ class Stream(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     s, amplitude `burst`), ramp (from the rate to `burst` times it and back over `wave` s), measured (`rate` times one
     after another of `rates`, for `burst_every` s each, the first of them before second 0 as well); clients: a closed
     loop of so many clients instead of a rate; adapters: how many distinct ones; timeout: s a client waits for the whole
-    answer, retries: how often it sends it again at once; logprobs: share that asks for the log-probabilities of its
+    answer, retries: how often it sends it again at once; logprobs: share that requests the log-probabilities of its
     prompt, which vLLM computes without the prefix cache; structured: share whose answer a grammar constrains, that of
     one of `schemas` (0: each its own), which takes schema_seconds to compile; tools: share that offers tools; images:
     mean number per request, of `image_pool` distinct ones (0: each new); turns: mean number of turns of a conversation,
-    each with all that was said before as its beginning, `think` s (mean) after the answer; phase: s by which a wave is
+    each with the whole conversation as its prefix, `think` s (mean) after the answer; phase: s by which a wave is
     ahead; start, stop: s."""
 
     prompt: Length
@@ -313,10 +313,10 @@ class FaultSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it
-    hits; not_visible: why metrics cannot show the cause, where they cannot; root: what stands first by design, where
-    `cause` is a load change that only brings it about (and stands as its change) or another reading of its harm; pool:
-    the pool that is hit as a whole, with the pods that come and go."""
+    """What a diagnosis should say. cause: None for a control; accepts: causes that are right too; pods: those it hits;
+    not_visible: why metrics cannot show the cause, where they cannot; root: the first finding by design, where `cause`
+    is a load change that only brings it about (and is listed as its change) or another view of its impact; pool: the
+    pool that is hit as a whole, with the pods that come and go."""
 
     cause: str | None
     accepts: tuple[str, ...] = ()
@@ -328,8 +328,8 @@ class Expect(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Exporters(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """Who is scraped besides the engines. kube_lineage: kube-state-metrics also tells who owns a pod and since when it
-    exists."""
+    """Who is scraped besides the engines. kube_lineage: kube-state-metrics also shows the owner of a pod and since when
+    it exists."""
 
     dcgm: bool = True
     dcgm_profiling: bool = False

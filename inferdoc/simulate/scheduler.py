@@ -22,7 +22,7 @@ class Scheduler(Batch):
         self._loaded: dict[int, None] = {}
 
     def _step(self, limit: float) -> bool:
-        """One step, or several alike up to `limit`. False if there is nothing to do."""
+        """One step, or several equal ones up to `limit`. False if there is nothing to do."""
         preempted = False
         if self._decoding:
             while self._fresh_blocks(1) > self.pool.free:
@@ -104,7 +104,7 @@ class Scheduler(Batch):
             admitted = self.pool.admit(request.segments, tokens, self.now, self._reserve(), lookup)
             if admitted is None:
                 return False
-            request.held, hits = admitted
+            request.blocks, hits = admitted
             request.todo = tokens - hits
             if request.scheduled < 0:
                 request.hits = hits
@@ -118,7 +118,7 @@ class Scheduler(Batch):
     def _first_scheduled(self, request: EngineRequest) -> None:
         request.scheduled = self.now
         stats = self.stats
-        # vLLM asks neither the cache nor its statistics where prompt log-probabilities are wanted.
+        # vLLM skips the prefix cache and its statistics for prompt log-probabilities.
         if self.config.prefix_caching and not request.logprobs:
             stats.prefix_queries += request.prompt
             stats.prefix_hits += request.hits

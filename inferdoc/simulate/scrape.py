@@ -1,4 +1,4 @@
-"""Scraping a simulated fleet: every target at its interval, with the faults that scrapes themselves can have."""
+"""Scrape a simulated fleet: intervals, scrape faults and noise."""
 
 from __future__ import annotations
 
@@ -13,14 +13,39 @@ from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
-from inferdoc.simulate.kube_page import kube_items
-from inferdoc.simulate.machine_pages import balancedness_items, cadvisor_items
+from inferdoc.simulate.kube_page import balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
-from inferdoc.simulate.scrape_noise import ScrapeNoise
+from inferdoc.simulate.surroundings import Surroundings
 from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.simulate.vllm_page import vllm_items
+
+
+class ScrapeNoise:
+    """Draws for each target by itself, so that one target more or less changes nothing for the others."""
+
+    def __init__(self, surroundings: Surroundings, interval: float) -> None:
+        self._drawn = surroundings
+        self._refused = surroundings.refused * interval / 3600.0
+        self._rngs: dict[str, np.random.Generator] = {}
+
+    def _rng(self, target: str) -> np.random.Generator:
+        if target not in self._rngs:
+            self._rngs[target] = np.random.default_rng([self._drawn.seed, 41, zlib.crc32(target.encode())])
+        return self._rngs[target]
+
+    def draw_delay(self, target: str) -> float:
+        """Seconds by which the next scrape is off its place, either way."""
+        return float(self._rng(target).uniform(-1.0, 1.0)) * self._drawn.jitter
+
+    def lost(self, target: str) -> bool:
+        """Whether a scrape never happens."""
+        return float(self._rng(target).random()) < self._drawn.lost
+
+    def refused(self, target: str) -> bool:
+        """Whether a target that lives does not answer: `up` is 0 for one scrape."""
+        return float(self._rng(target).random()) < self._refused
 
 
 @dataclass
@@ -93,7 +118,7 @@ class FleetScraper:
         """When a scrape happens that is due at `moment`: a little off where the surroundings say so."""
         if self._noise is None:
             return moment
-        return min(max(moment + self._noise.late(target.scraped.labels["instance"]), start), until - 1e-3)
+        return min(max(moment + self._noise.draw_delay(target.scraped.labels["instance"]), start), until - 1e-3)
 
     def _scrape(self, target: SimulatedTarget, moment: float) -> None:
         if not target.exists(moment) or target.skip(moment):
@@ -143,7 +168,7 @@ class FleetScraper:
         name = self.model_name(pod)
         twice = any(fault.kind == "duplicate-target" for fault in self._faults)
 
-        def struck(kind: str, now: float) -> Iterator[FaultSpec]:
+        def active_faults(kind: str, now: float) -> Iterator[FaultSpec]:
             """Who has whose place is known when a new pod is ready, after it was first scraped."""
             for fault in self._faults:
                 here = not fault.pods or pod.name in map(self.fleet.heir, fault.pods)
@@ -151,13 +176,13 @@ class FleetScraper:
                     yield fault
 
         def items(now: float) -> Iterator[Item]:
-            dropped = tuple(n for f in struck("drop-series", now) for n in f.families)
+            dropped = tuple(n for f in active_faults("drop-series", now) for n in f.families)
             for item in at_version(vllm_items(pod, name, self._scenario.start), pod.spec.version):
                 if item.name not in dropped:
                     yield item
 
         def lost(now: float) -> bool:
-            return any(self._rng.random() < f.lost for f in struck("scrape-gap", now))
+            return any(self._rng.random() < f.lost for f in active_faults("scrape-gap", now))
 
         def seen(now: float) -> bool:
             return pod.scraped
@@ -171,7 +196,7 @@ class FleetScraper:
                 pod.name,
                 items,
                 lambda: pod.alive,
-                lambda now: seen(now) and any(struck("duplicate-target", now)),
+                lambda now: seen(now) and any(active_faults("duplicate-target", now)),
             )
 
     def _node(self, pod: Pod) -> None:
@@ -223,7 +248,7 @@ def _active(fault: FaultSpec, now: float) -> bool:
 
 def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:
     """Run a scenario from its warm-up to its end and return what was scraped, under the names of the simulation.
-    progress: told the share done."""
+    progress: called with the share done."""
     return scrape_all(scenario, progress).targets
 
 

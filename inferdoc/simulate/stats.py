@@ -176,7 +176,7 @@ class EngineStats:
     http_bytes: int = 0
     cpu_seconds: float = 0.0
     cfs_periods: float = 0.0
-    cfs_held: float = 0.0
+    throttled_periods: float = 0.0
 
     def __post_init__(self) -> None:
         lengths = length_bounds(self.longest)

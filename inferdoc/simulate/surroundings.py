@@ -38,11 +38,11 @@ class Surroundings(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """seed: of names, lost scrapes and jitter. jitter: s (the largest) by which a scrape is late or early; lost: share
     of the scrapes that never happen; refused: times an hour that a target does not answer a scrape although it lives.
     layout, naming: see there; base: name of the deployments, in place of `vllm`; roles_named: prefill and decode stand
-    in pod names; exported: exporters are scraped without honouring labels, so their own pod stands in `pod`; job: that
+    in pod names; exported: exporters are scraped without honouring labels, so `pod` has their own pod; job: that
     of the engines; allow, withheld: what is kept of the pages, and families that are dropped besides; relabelled: s
     from when on the engines carry one more label (a relabelling rule was changed); age: s that the first pods ran
-    before the recording. window: s of the recording at which the window of somebody who looks in time begins; late: s
-    after the onset at which that of one who looks late begins; old: s after the onset at which that of one who looks
+    before the recording. window: s of the recording at which a timely window starts; late: s
+    after the onset at which a late window starts; old: s after the onset at which that of one who looks
     much later does, None where the recording is too short. bystanders: other models of the namespace. happened: the
     innocent things that were put into the fleet, by name, for tables."""
 

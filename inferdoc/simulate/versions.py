@@ -48,17 +48,17 @@ def _former(exporter: Exporter) -> dict[str, list[tuple[tuple[int, ...], str]]]:
 def at_version(items: Iterable[Item], version: str) -> Iterator[Item]:
     """The page as an older vLLM gives it: families that came later are absent or stand under their older name, both
     names stand where both did."""
-    wanted = _number(version)
-    if wanted >= (0, 32):
+    is_kept = _number(version)
+    if is_kept >= (0, 32):
         yield from items
         return
     for item in items:
-        if _since("vllm").get(item.name, (0,)) > (*wanted, 99):
-            yield from _older(item, "vllm", wanted)
+        if _since("vllm").get(item.name, (0,)) > (*is_kept, 99):
+            yield from _older(item, "vllm", is_kept)
             continue
         if (
             item.name == "vllm:request_success_total"
-            and wanted < (0, 13)
+            and is_kept < (0, 13)
             and dict(item.labels)["finished_reason"]
             in (
                 "error",
@@ -67,23 +67,23 @@ def at_version(items: Iterable[Item], version: str) -> Iterator[Item]:
         ):
             continue
         yield item
-        if wanted <= (0, 11) and item.name in BEFORE_RENAME:
+        if is_kept <= (0, 11) and item.name in BEFORE_RENAME:
             yield replace(item, name=BEFORE_RENAME[item.name])
 
 
 def router_at_version(items: Iterable[Item], version: str) -> Iterator[Item]:
     """The page of an older router: families that came later are absent, and stand under their older name where they
     had one; releases between two renames write both names."""
-    wanted = _number(version)
+    is_kept = _number(version)
     for item in items:
-        if _since("llm-d-router").get(item.name, (0,)) <= (*wanted, 99):
+        if _since("llm-d-router").get(item.name, (0,)) <= (*is_kept, 99):
             yield item
-        if wanted < _number(NEWEST_ROUTER):
-            yield from _older(item, "llm-d-router", wanted)
+        if is_kept < _number(NEWEST_ROUTER):
+            yield from _older(item, "llm-d-router", is_kept)
 
 
-def _older(item: Item, exporter: Exporter, wanted: tuple[int, ...]) -> Iterator[Item]:
+def _older(item: Item, exporter: Exporter, is_kept: tuple[int, ...]) -> Iterator[Item]:
     """The item under the name that it had in a release before its present one: the oldest that had not ended."""
-    names = [name for until, name in _former(exporter).get(item.name, ()) if until >= wanted]
+    names = [name for until, name in _former(exporter).get(item.name, ()) if until >= is_kept]
     if names:
         yield replace(item, name=names[-1])

@@ -32,160 +32,159 @@ def vllm_items(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
 
 
 def _process(pod: Pod, unix: float) -> Iterator[Item]:
-    stats, began = pod.engine.stats, unix + pod.started
+    stats, started = pod.engine.stats, unix + pod.started
     python = pod.spec.flags.python
     patch = python.rsplit(".", 1)[-1]
     where = labels(implementation="CPython", major="3", minor="12", patchlevel=patch, version=python)
     yield gauge("python_info", 1, where)
     yield gauge("process_resident_memory_bytes", 2.1e9 + 4e3 * stats.iteration.count % 3e7)
-    yield gauge("process_start_time_seconds", round(began, 2))
+    yield gauge("process_start_time_seconds", round(started, 2))
     yield counter("process_cpu_seconds_total", round(14.0 + stats.cpu_seconds + pod.engine.front.busy, 2))
 
 
 def _engine(pod: Pod, model_name: str, unix: float) -> Iterator[Item]:
-    began = unix + pod.started
+    started = unix + pod.started
     engine = labels(engine=str(pod.rank), model_name=model_name)
     if pod.spec.flags.draft:
-        yield from _speculation(pod, engine, began)
+        yield from _speculation(pod, engine, started)
     if pod.spec.role != "both":
-        yield from _transfers(pod, engine, began)
+        yield from _transfers(pod, engine, started)
     if pod.engine.host is not None:
-        yield from _offload(pod, engine, began)
+        yield from _offload(pod, engine, started)
     for name in ("flops", "read_bytes", "write_bytes"):
-        yield counter(f"vllm:estimated_{name}_per_gpu_total", 0, engine, began)
+        yield counter(f"vllm:estimated_{name}_per_gpu_total", 0, engine, started)
     yield from _gauges(pod, engine)
-    yield from _counters(pod, engine, model_name, began)
-    yield from _histograms(pod, engine, began)
+    yield from _counters(pod, engine, model_name, started)
+    yield from _histograms(pod, engine, started)
     if pod.spec.flags.loras:
         yield from _adapters(pod)
     yield gauge("vllm:cache_config_info", 1, _cache_config(pod))
 
 
-def _speculation(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+def _speculation(pod: Pod, engine: Labels, started: float) -> Iterator[Item]:
     stats = pod.engine.stats
-    yield counter("vllm:spec_decode_num_drafts_total", stats.drafts, engine, began)
-    yield counter("vllm:spec_decode_num_draft_tokens_total", stats.draft_tokens, engine, began)
-    yield counter("vllm:spec_decode_num_accepted_tokens_total", stats.accepted, engine, began)
+    yield counter("vllm:spec_decode_num_drafts_total", stats.drafts, engine, started)
+    yield counter("vllm:spec_decode_num_draft_tokens_total", stats.draft_tokens, engine, started)
+    yield counter("vllm:spec_decode_num_accepted_tokens_total", stats.accepted, engine, started)
     for position, value in enumerate(stats.accepted_at):
         where = tuple(sorted((*engine, ("position", str(position)))))
-        yield counter("vllm:spec_decode_num_accepted_tokens_per_pos_total", value, where, began)
+        yield counter("vllm:spec_decode_num_accepted_tokens_per_pos_total", value, where, started)
 
 
-def _transfers(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+def _transfers(pod: Pod, engine: Labels, started: float) -> Iterator[Item]:
     stats = pod.engine.stats
-    yield histogram("vllm:nixl_xfer_time_seconds", stats.xfer, engine, began)
-    yield histogram("vllm:nixl_post_time_seconds", stats.post, engine, began)
-    yield histogram("vllm:nixl_bytes_transferred", stats.xfer_bytes, engine, began)
-    yield histogram("vllm:nixl_num_descriptors", stats.descriptors, engine, began)
-    yield counter("vllm:nixl_num_failed_transfers_total", stats.failed_transfers, engine, began)
-    yield counter("vllm:nixl_num_failed_notifications_total", 0, engine, began)
-    yield counter("vllm:nixl_num_kv_expired_reqs_total", stats.expired, engine, began)
-    yield counter("vllm:nixl_num_notifications_after_expiry_total", stats.late_notifications, engine, began)
+    yield histogram("vllm:nixl_xfer_time_seconds", stats.xfer, engine, started)
+    yield histogram("vllm:nixl_post_time_seconds", stats.post, engine, started)
+    yield histogram("vllm:nixl_bytes_transferred", stats.xfer_bytes, engine, started)
+    yield histogram("vllm:nixl_num_descriptors", stats.descriptors, engine, started)
+    yield counter("vllm:nixl_num_failed_transfers_total", stats.failed_transfers, engine, started)
+    yield counter("vllm:nixl_num_failed_notifications_total", 0, engine, started)
+    yield counter("vllm:nixl_num_kv_expired_reqs_total", stats.expired, engine, started)
+    yield counter("vllm:nixl_num_notifications_after_expiry_total", stats.late_notifications, engine, started)
 
 
-def _offload(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+def _offload(pod: Pod, engine: Labels, started: float) -> Iterator[Item]:
     """Copies between GPU and host memory under both spellings, as 0.24 and later show them; the size histograms are
     left out."""
     assert pod.engine.host is not None
     s = pod.engine.host.stats
     moved = {"load": (s.load_bytes, s.load_seconds), "store": (s.store_bytes, s.store_seconds)}
     for what, (size, seconds) in moved.items():
-        yield counter(f"vllm:kv_offload_{what}_bytes_total", size, engine, began)
-        yield counter(f"vllm:kv_offload_{what}_time_total", seconds, engine, began)
+        yield counter(f"vllm:kv_offload_{what}_bytes_total", size, engine, started)
+        yield counter(f"vllm:kv_offload_{what}_time_total", seconds, engine, started)
     for what, way in (("load", "CPU_to_GPU"), ("store", "GPU_to_CPU")):
         where = tuple(sorted((*engine, ("transfer_type", way))))
-        yield counter("vllm:kv_offload_total_bytes_total", moved[what][0], where, began)
-        yield counter("vllm:kv_offload_total_time_total", moved[what][1], where, began)
-    yield counter("vllm:kv_offload_allocation_failure_total", 0, engine, began)
+        yield counter("vllm:kv_offload_total_bytes_total", moved[what][0], where, started)
+        yield counter("vllm:kv_offload_total_time_total", moved[what][1], where, started)
+    yield counter("vllm:kv_offload_allocation_failure_total", 0, engine, started)
 
 
 def _gauges(pod: Pod, engine: Labels) -> Iterator[Item]:
-    held = pod.engine
-    capacity, deferred = held.waiting_by_reason()
-    yield gauge("vllm:num_requests_running", len(held.running), engine)
+    capacity, deferred = pod.engine.waiting_by_reason()
+    yield gauge("vllm:num_requests_running", len(pod.engine.running), engine)
     yield gauge("vllm:num_requests_waiting", capacity + deferred, engine)
     for reason, value in (("capacity", capacity), ("deferred", deferred)):
         yield gauge("vllm:num_requests_waiting_by_reason", value, tuple(sorted((*engine, ("reason", reason)))))
     if pod.spec.role == "decode":
         stages = ("waiting_to_start", "in_progress", "completed_waiting")
-        for stage, value in zip(stages, held.fetch_stages(), strict=True):
+        for stage, value in zip(stages, pod.engine.fetch_stages(), strict=True):
             yield gauge("vllm:num_requests_kv_fetch_by_stage", value, tuple(sorted((*engine, ("stage", stage)))))
     for state, value in (("awake", 1), ("weights_offloaded", 0), ("discard_all", 0)):
         yield gauge("vllm:engine_sleep_state", value, tuple(sorted((*engine, ("sleep_state", state)))))
-    yield gauge("vllm:kv_cache_usage_perc", held.usage, engine)
+    yield gauge("vllm:kv_cache_usage_perc", pod.engine.usage, engine)
 
 
-def _counters(pod: Pod, engine: Labels, model_name: str, began: float) -> Iterator[Item]:
+def _counters(pod: Pod, engine: Labels, model_name: str, started: float) -> Iterator[Item]:
     s = pod.engine.stats
 
-    def of(name: str, value: float, **more: str) -> Item:
-        return counter(name, value, tuple(sorted((*engine, *more.items()))), began)
+    def make_counter(name: str, value: float, **more: str) -> Item:
+        return counter(name, value, tuple(sorted((*engine, *more.items()))), started)
 
-    yield of("vllm:prefix_cache_queries_total", s.prefix_queries)
-    yield of("vllm:prefix_cache_hits_total", s.prefix_hits)
-    yield of("vllm:external_prefix_cache_queries_total", s.external_queries)
-    yield of("vllm:external_prefix_cache_hits_total", s.external_hits)
-    yield of("vllm:mm_cache_queries_total", pod.engine.front.media_queries)
-    yield of("vllm:mm_cache_hits_total", pod.engine.front.media_hits)
-    yield of("vllm:num_preemptions_total", s.preemptions)
-    yield of("vllm:prompt_tokens_total", s.prompt_tokens)
-    yield of("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
-    yield of("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
-    yield of("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
-    yield of("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
+    yield make_counter("vllm:prefix_cache_queries_total", s.prefix_queries)
+    yield make_counter("vllm:prefix_cache_hits_total", s.prefix_hits)
+    yield make_counter("vllm:external_prefix_cache_queries_total", s.external_queries)
+    yield make_counter("vllm:external_prefix_cache_hits_total", s.external_hits)
+    yield make_counter("vllm:mm_cache_queries_total", pod.engine.front.media_queries)
+    yield make_counter("vllm:mm_cache_hits_total", pod.engine.front.media_hits)
+    yield make_counter("vllm:num_preemptions_total", s.preemptions)
+    yield make_counter("vllm:prompt_tokens_total", s.prompt_tokens)
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.computed, source="local_compute")
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.cached, source="local_cache_hit")
+    yield make_counter("vllm:prompt_tokens_by_source_total", s.transferred, source="external_kv_transfer")
+    yield make_counter("vllm:prompt_tokens_cached_total", s.cached + s.transferred)
     tiers = {"device": s.device_tokens, "host": s.host_tokens, "p2p": s.p2p_tokens}
     tiers |= {"disk": 0, "external_unspecified": 0}
     for source, value in tiers.items():
-        yield of("vllm:prompt_tokens_cached_by_source_total", value, source=source)
-    yield of("vllm:generation_tokens_total", s.generation)
+        yield make_counter("vllm:prompt_tokens_cached_by_source_total", value, source=source)
+    yield make_counter("vllm:generation_tokens_total", s.generation)
     if pod.spec.flags.nan_check:
-        yield of("vllm:corrupted_requests_total", s.corrupted)
+        yield make_counter("vllm:corrupted_requests_total", s.corrupted)
     for reason in REASONS:
-        yield of("vllm:request_success_total", s.success[reason], finished_reason=reason)
+        yield make_counter("vllm:request_success_total", s.success[reason], finished_reason=reason)
     for reason in ("max_num_queued_reqs", "max_num_queued_tokens"):
         name, refused = "vllm:admission_rejections_total", reason == "max_num_queued_reqs"
         value = pod.engine.front.rejected if refused else 0
-        yield counter(name, value, labels(model_name=model_name, reason=reason), began)
+        yield counter(name, value, labels(model_name=model_name, reason=reason), started)
     for outcome, value in s.tools.items():
         name = "vllm:tool_call_parser_invocations_total"
         found = labels(model_name=model_name, mode="unary", outcome=outcome, request_type="chat")
-        yield counter(name, value, found, began)
+        yield counter(name, value, found, started)
 
 
-def _histograms(pod: Pod, engine: Labels, began: float) -> Iterator[Item]:
+def _histograms(pod: Pod, engine: Labels, started: float) -> Iterator[Item]:
     s = pod.engine.stats
-    yield histogram("vllm:request_prompt_tokens", s.request_prompt, engine, began)
-    yield histogram("vllm:request_generation_tokens", s.request_generation, engine, began)
-    yield histogram("vllm:iteration_tokens_total", s.iteration, engine, began)
-    yield histogram("vllm:request_max_num_generation_tokens", s.request_max_generation, engine, began)
-    yield histogram("vllm:request_params_n", s.request_n, engine, began)
-    yield histogram("vllm:request_params_max_tokens", s.request_max_tokens, engine, began)
-    yield histogram("vllm:time_to_first_token_seconds", s.ttft, engine, began)
-    yield histogram("vllm:inter_token_latency_seconds", s.itl, engine, began)
-    yield histogram("vllm:request_time_per_output_token_seconds", s.tpot, engine, began)
-    yield histogram("vllm:e2e_request_latency_seconds", s.e2e, engine, began)
-    yield histogram("vllm:request_queue_time_seconds", s.queue, engine, began)
-    yield histogram("vllm:request_inference_time_seconds", s.inference, engine, began)
-    yield histogram("vllm:request_prefill_time_seconds", s.prefill, engine, began)
-    yield histogram("vllm:request_decode_time_seconds", s.decode, engine, began)
-    yield histogram("vllm:request_num_preemptions", s.request_preemptions, engine, began)
-    yield histogram("vllm:request_prefill_kv_computed_tokens", s.request_computed, engine, began)
+    yield histogram("vllm:request_prompt_tokens", s.request_prompt, engine, started)
+    yield histogram("vllm:request_generation_tokens", s.request_generation, engine, started)
+    yield histogram("vllm:iteration_tokens_total", s.iteration, engine, started)
+    yield histogram("vllm:request_max_num_generation_tokens", s.request_max_generation, engine, started)
+    yield histogram("vllm:request_params_n", s.request_n, engine, started)
+    yield histogram("vllm:request_params_max_tokens", s.request_max_tokens, engine, started)
+    yield histogram("vllm:time_to_first_token_seconds", s.ttft, engine, started)
+    yield histogram("vllm:inter_token_latency_seconds", s.itl, engine, started)
+    yield histogram("vllm:request_time_per_output_token_seconds", s.tpot, engine, started)
+    yield histogram("vllm:e2e_request_latency_seconds", s.e2e, engine, started)
+    yield histogram("vllm:request_queue_time_seconds", s.queue, engine, started)
+    yield histogram("vllm:request_inference_time_seconds", s.inference, engine, started)
+    yield histogram("vllm:request_prefill_time_seconds", s.prefill, engine, started)
+    yield histogram("vllm:request_decode_time_seconds", s.decode, engine, started)
+    yield histogram("vllm:request_num_preemptions", s.request_preemptions, engine, started)
+    yield histogram("vllm:request_prefill_kv_computed_tokens", s.request_computed, engine, started)
     if pod.spec.flags.kv_metrics:
-        yield histogram("vllm:kv_block_lifetime_seconds", s.lifetime, engine, began)
-        yield histogram("vllm:kv_block_idle_before_evict_seconds", s.idle, engine, began)
-        yield histogram("vllm:kv_block_reuse_gap_seconds", s.reuse, engine, began)
+        yield histogram("vllm:kv_block_lifetime_seconds", s.lifetime, engine, started)
+        yield histogram("vllm:kv_block_idle_before_evict_seconds", s.idle, engine, started)
+        yield histogram("vllm:kv_block_reuse_gap_seconds", s.reuse, engine, started)
 
 
 def _adapters(pod: Pod) -> Iterator[Item]:
     """Both lists name the adapters whose requests have had a token; every combination ever seen stays on the page,
     and the value is the time of its last sighting."""
-    held = pod.engine
-    at_work = sorted({r.adapter for r in held.running.values() if r.adapter >= 0 and r.state == RequestState.DECODE})
+    state = pod.engine
+    at_work = sorted({r.adapter for r in state.running.values() if r.adapter >= 0 and r.state == RequestState.DECODE})
     names = ",".join(f"adapter-{a}" for a in at_work)
-    held.seen_adapters.pop(names, None)
-    held.seen_adapters[names] = held.now
-    for seen, when in sorted(held.seen_adapters.items(), key=lambda entry: entry[0]):
-        found = labels(max_lora=str(held.config.loras), running_lora_adapters=seen, waiting_lora_adapters=seen)
+    state.seen_adapters.pop(names, None)
+    state.seen_adapters[names] = state.now
+    for seen, when in sorted(state.seen_adapters.items(), key=lambda entry: entry[0]):
+        found = labels(max_lora=str(state.config.loras), running_lora_adapters=seen, waiting_lora_adapters=seen)
         yield gauge("vllm:lora_requests_info", pod.unix + when, found)
 
 
@@ -233,17 +232,17 @@ def _cache_config(pod: Pod) -> Labels:
     )
 
 
-def _http(pod: Pod, began: float) -> Iterator[Item]:
+def _http(pod: Pod, started: float) -> Iterator[Item]:
     """Nothing before the first answer, as on a real page."""
     stats = pod.engine.stats if len(pod.ranks) == 1 else together([rank.engine.stats for rank in pod.ranks])
     if not stats.http:
         return
     where = labels(handler=HANDLER)
     for status, value in stats.http.items():
-        yield counter("http_requests_total", value, labels(handler=HANDLER, method="POST", status=status), began)
+        yield counter("http_requests_total", value, labels(handler=HANDLER, method="POST", status=status), started)
     count = sum(stats.http.values())
-    yield summary("http_request_size_bytes", count, stats.http_bytes, where, began)
-    yield summary("http_response_size_bytes", count, 0, where, began)
-    yield histogram("http_request_duration_highr_seconds", stats.http_fine, (), began)
+    yield summary("http_request_size_bytes", count, stats.http_bytes, where, started)
+    yield summary("http_response_size_bytes", count, 0, where, started)
+    yield histogram("http_request_duration_highr_seconds", stats.http_fine, (), started)
     posted = labels(handler=HANDLER, method="POST")
-    yield histogram("http_request_duration_seconds", stats.http_coarse, posted, began)
+    yield histogram("http_request_duration_seconds", stats.http_coarse, posted, started)

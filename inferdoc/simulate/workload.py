@@ -25,7 +25,7 @@ CONVERSATION = 1 << 40
 class Draft:
     """What a client wants, before it is sent: it may be sent several times. group: shared prefix, -1 for none; shared:
     its tokens as the engine finds them, expected: as the router does;
-    logprobs: it asks for those of its prompt; structured: a grammar constrains the answer."""
+    logprobs: it requests those of its prompt; structured: a grammar constrains the answer."""
 
     prompt_id: int
     stream: int
@@ -108,16 +108,16 @@ class Traffic:
         seen = group if stable else -1
         draft = Draft(prompt_id, self.index, prompt, output, most, seen, found, adapter, logprobs, structured, stable)
         if spec.structured or spec.tools or spec.images:
-            self._asks(draft)
+            self._send(draft)
         if spec.turns > 1.0:
-            # Its beginning is what was said before: one growing prefix per conversation.
+            # Its prefix is the conversation so far: one growing prefix per conversation.
             draft.group, draft.shared, draft.expected = CONVERSATION + prompt_id, draft.prompt, 0
             draft.turns_left = int(self.rng.geometric(1.0 / spec.turns)) - 1
         return draft
 
     def next_turn(self, draft: Draft, prompt_id: int) -> tuple[float, Draft] | None:
         """What the client of an answered turn sends next, and after how many seconds; None where the conversation is
-        over. Half as long a message as the first one, behind all that was said."""
+        over. Half as long a message as the first one, after the conversation."""
         if draft.turns_left <= 0:
             return None
         history = draft.prompt + draft.output
@@ -136,7 +136,7 @@ class Traffic:
         )
         return float(self.rng.exponential(self.spec.think)), following
 
-    def _asks(self, draft: Draft) -> None:
+    def _send(self, draft: Draft) -> None:
         """What a request wants besides text: a schema, tools, images (each is worth prompt tokens)."""
         spec = self.spec
         if draft.structured and spec.schema_seconds:
@@ -163,7 +163,7 @@ class Traffic:
         return int(min(max(drawn, spec.min), spec.max))
 
     def _zipf(self, prefixes: Prefixes) -> list[float]:
-        """Cumulative shares of the prefixes; the last stands for all above it."""
+        """Cumulative shares of the prefixes; the last covers all above it."""
         key = (prefixes.count, prefixes.zipf)
         if key not in self._weights:
             weights = 1.0 / np.arange(1, prefixes.count + 1) ** prefixes.zipf

@@ -20,7 +20,9 @@ REACHES = 0.9
 """Data reach over a window when they cover so much of it."""
 
 
-def kept(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Kept], list[Unjudged]]:
+def measure_attainment(
+    history: History, slos: Sequence[Slo], pools: Sequence[Pool]
+) -> tuple[list[Kept], list[Unjudged]]:
     """Every objective that is in force in one of the pools, and those that cannot be judged."""
     found: list[Kept] = []
     unjudged: list[Unjudged] = []
@@ -36,15 +38,15 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
         return
     lacking = sorted({label for label, _ in slo.scope.tenant} - history.labels_of(slo)) if slo.scope.tenant else []
     if lacking:
-        what = f"no series that it counts carries the label {', '.join(lacking)}, so tenants cannot be told apart"
+        what = f"its series have no label {', '.join(lacking)}, so tenants cannot be distinguished"
         yield Unjudged(slo.id, slo.scope.text, what)
         return
     counted = history.of_slo(slo, history.whole())
     above = history.catalogue.signals[slo.signal].level in WIDE
     places = [pool for pool in counted if slo.scope.holds_above(pool)] if above else list(pools)
-    held = [pool for pool in places if _holds(slo, slos, pool)]
+    applicable = [pool for pool in places if _applies(slo, slos, pool)]
     judged = False
-    for pool in held:
+    for pool in applicable:
         if pool.role == "prefill" and slo.histogram(history.catalogue.signals) in PER_TOKEN:
             if slo.scope.role == "prefill":
                 yield Unjudged(slo.id, place_text(pool), "a prefill pod ends every request with its first token")
@@ -52,19 +54,19 @@ def _of_slo(history: History, slo: Slo, slos: Sequence[Slo], pools: Sequence[Poo
         one = counted.get(pool)
         if one is not None and one.share is not None:
             judged = True
-            yield _kept(history, slo, pool, one)
+            yield _measure_slo(history, slo, pool, one)
     if not judged:
-        yield Unjudged(slo.id, slo.scope.text, _why(history, slo, held))
+        yield Unjudged(slo.id, slo.scope.text, _why(history, slo, applicable))
 
 
-def _holds(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
+def _applies(slo: Slo, slos: Sequence[Slo], pool: Pool) -> bool:
     if slo.scope.tenant or pool.role == ROUTER:
         return slo.scope.holds_above(pool) if pool.role == ROUTER else slo.scope.holds(pool)
     return in_force(slos, pool).get(slo.signal) == slo
 
 
-def _why(history: History, slo: Slo, held: Sequence[Pool]) -> str:
-    if not held:
+def _why(history: History, slo: Slo, applicable: Sequence[Pool]) -> str:
+    if not applicable:
         return "no pool is in its scope" if slo.scope.fields else "nothing that it counts was seen"
     signal = history.catalogue.signals[slo.signal]
     name = slo.histogram(history.catalogue.signals)
@@ -72,7 +74,7 @@ def _why(history: History, slo: Slo, held: Sequence[Pool]) -> str:
     return f"no requests were counted in {name or slo.signal}{hint}"
 
 
-def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
+def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
     assert slo.good is not None and one.share is not None
     burns = tuple(_burning(history, slo, pool, window) for window in windows())
     low, high = one.share
@@ -98,10 +100,10 @@ def _kept(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
     )
 
 
-def _status(events: float, low: float, high: float, wanted: float, least: int) -> Status:
+def _status(events: float, low: float, high: float, target: float, least: int) -> Status:
     if events < least:
         return "too few"
-    return "met" if low >= wanted else "missed" if high < wanted else "between"
+    return "met" if low >= target else "missed" if high < target else "between"
 
 
 def _burning(history: History, slo: Slo, pool: Pool, window: str) -> Burning:

@@ -14,7 +14,7 @@ SLACK = 1e-9
 @dataclass(frozen=True)
 class Counted:
     """Events at every step. low, high: float64[T], at least and at most so many were good; every: float64[T], all;
-    below, above: the bounds that tell, where it is a histogram."""
+    below, above: the nearest bucket bounds of a histogram."""
 
     low: np.ndarray
     high: np.ndarray

@@ -1,8 +1,8 @@
-"""Goodput: requests that were served within all that is promised about them.
+"""Goodput: requests that met all of their objectives.
 
-A histogram tells how many requests met one limit, not which ones. Of shares a and b at least a + b - 1 met both, and at
+A histogram shows how many requests met one limit, not which ones. Of shares a and b at least a + b - 1 met both, and at
 most the smaller of them; the lower end is what is proven (the Frechet bounds). Time per token is counted per request:
-gaps between tokens weigh long answers. Requests that failed or were refused are asked for like any other; what clients
+inter-token latency weights long outputs. Failed and refused requests count as requests; what clients
 gave up themselves is in no series of vLLM.
 """
 
@@ -32,7 +32,7 @@ ROUTER_FAILED = Term(rate="llm_d_epp_request_error_total")
 
 
 @dataclass(frozen=True)
-class _Asked:
+class _Requests:
     """Requests by pool: served, and those that failed or were refused."""
 
     served: dict[Pool, float]
@@ -41,20 +41,20 @@ class _Asked:
 
 def goodput(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> tuple[list[Goodput], list[Unjudged]]:
     """Per pool that sends whole answers, under the objectives in force there for the first token and for the time per
-    token; a pool for which one of them is missing, or was not counted, is told."""
+    token; a pool without one of them, or without its counts, is listed."""
     grid = history.whole()
-    asked = _Asked(_by_pool(history, SERVED, grid), _lost(history, grid))
+    requests = _Requests(_by_pool(history, SERVED, grid), _lost(history, grid))
     found: list[Goodput] = []
     unjudged: list[Unjudged] = []
     for pool in pools:
-        if pool.role == "prefill" or not asked.served.get(pool):
+        if pool.role == "prefill" or not requests.served.get(pool):
             continue
-        answer = _of_pool(history, pool, [*in_force(slos, pool).values()], asked)
+        answer = _of_pool(history, pool, [*in_force(slos, pool).values()], requests)
         (found if isinstance(answer, Goodput) else unjudged).append(answer)  # type: ignore[arg-type]
     return found, unjudged
 
 
-def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -> Goodput | Unjudged:
+def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], requests: _Requests) -> Goodput | Unjudged:
     strictest = {_family(slo): slo for slo in sorted(slos, key=lambda slo: -slo.target)}
     chosen = [strictest[family] for family in (FIRST_TOKEN, PER_TOKEN) if family in strictest]
     missing = {FIRST_TOKEN, PER_TOKEN} - strictest.keys()
@@ -70,7 +70,7 @@ def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], asked: _Asked) -
         shares.append(one.share)
     low, _ = joint_share([share[0] for share in shares])
     _, high = joint_share([share[1] for share in shares])
-    served, lost = asked.served[pool], asked.lost.get(pool, 0.0)
+    served, lost = requests.served[pool], requests.lost.get(pool, 0.0)
     part = served / (served + lost)
     return Goodput(
         place=place_of(pool),

@@ -1,4 +1,4 @@
-"""The events of a fleet over a stretch, counted per pool: what happened in each step, pod by pod, then added up."""
+"""Count the events of a fleet per pool over a time range."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from inferdoc.times import Moment, length_of, moment_ms
 FINE_MS = 300_000
 """Steps for burn rates: the shortest of their windows."""
 MOST_STEPS = 500
-LOOKS = 48
-"""Times at which it is looked who is who."""
+SAMPLES = 48
+"""Times at which pod identity is read."""
 SCRAPES_PER_STEP = 5
 """An increase over fewer scrapes is a guess at its edges."""
 ROUTER = "router"
@@ -36,7 +36,7 @@ ROUTER = "router"
 @dataclass
 class History:
     """source, catalogue: where events are read and what they mean; fleet: who is who; begin_ms, end_ms: the data that
-    there are in the stretch asked for; interval_ms: between two scrapes; match: matchers on every series."""
+    there are in the requested range; interval_ms: between two scrapes; match: matchers on every series."""
 
     source: Identified
     catalogue: Catalogue
@@ -212,23 +212,25 @@ def read_history(
     until: Moment,
     match: tuple[Matcher, ...] = (),
 ) -> History:
-    """Who is who in a stretch of a source, and how much of it there are data for. Raises SourceError where the source
+    """Pod identity in a time range of a source, and how much of it has data. Raises SourceError where the source
     holds no engine there."""
     latest = source.latest_ms()
     end = moment_ms(until, latest, what="--until")
     begin = end - round(1000 * length_of(since, "--since"))
     if latest is None or latest < begin:
-        raise SourceError(f"{source.location}: nothing in the stretch asked for; inferdoc doctor says what is visible")
+        raise SourceError(
+            f"{source.location}: no samples in the selected time range; run `inferdoc doctor` to list available metrics"
+        )
     end = min(end, latest)
     names = [n for n in (*ENGINE_SIGNS, "gpu_util", "output_len_mean", PROMPTS, COMPUTED) if n in catalogue.signals]
     interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
     begin = first_ms(source, names[:2], begin, end, interval, match)
-    step = max(interval, (end - begin) // LOOKS)
+    step = max(interval, (end - begin) // SAMPLES)
     frame = source.read(names, begin / 1000, end / 1000, step / 1000, match)
     fleet = resolve(frame, catalogue.tiers, assignments)
     if not fleet.members:
         raise SourceError(
-            f"{source.location}: no engine in the stretch asked for; inferdoc doctor says what is visible"
+            f"{source.location}: no engine in the selected time range; run `inferdoc doctor` to list available metrics"
         )
     return History(source, catalogue, fleet, begin, end, interval, match)
 
@@ -236,19 +238,19 @@ def read_history(
 def first_ms(
     source: Identified, names: Sequence[str], begin: int, end: int, interval: int, match: tuple[Matcher, ...] = ()
 ) -> int:
-    """When the data of some signals begin between two times, in milliseconds like these: looked for on coarse steps,
+    """Start of the data of some signals between two times, in milliseconds: searched on coarse steps,
     then on finer ones in the first of them that has any."""
     least = 2 * interval
-    last, step = end, max(least, (end - begin) // LOOKS)
+    last, step = end, max(least, (end - begin) // SAMPLES)
     while last - begin > least:
         found = _first_seen(source.read(names, begin / 1000, last / 1000, step / 1000, match))
         if found is None and last == end:
             break
-        last = last if found is None else min(last, found)  # seen by the coarse look alone: just before it
+        last = last if found is None else min(last, found)  # only in the coarse search: just before it
         begin, finest = max(begin, last - step), step <= least
         if finest:
             break
-        step = max(least, (last - begin) // LOOKS)
+        step = max(least, (last - begin) // SAMPLES)
     return begin
 
 

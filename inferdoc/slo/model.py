@@ -8,7 +8,7 @@ import msgspec
 
 SCHEMA_ID = "inferdoc.slo/v1"
 Status = Literal["met", "missed", "between", "too few"]
-"""between: the buckets beside the target do not tell; too few: less events than can be judged."""
+"""between: the target lies between two buckets; too few: not enough events."""
 Verdict = Literal["met", "missed", "unknown"]
 
 
@@ -38,8 +38,8 @@ class Burning(msgspec.Struct, frozen=True):
 
 
 class Kept(msgspec.Struct, frozen=True):
-    """One objective in one pool. attained: the share of good events; wanted: the one promised; budget_left: of the
-    errors that the time seen allows, 1 = none used, below 0 = more than all; bounds: those of the buckets that tell;
+    """One objective in one pool. attained: the share of good events; wanted: the target share; budget_left: of the
+    errors that the time seen allows, 1 = none used, below 0 = more than all; bounds: those of the nearest buckets;
     seen_seconds, window_seconds: how much of the objective's window there are data for; alerting: the pair of windows
     that burns too fast now."""
 
@@ -64,8 +64,8 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 class Goodput(msgspec.Struct, frozen=True):
-    """Requests of a pool that were within all of some objectives. good: per second; share: of all asked, with the
-    failed and the refused ones; asked: per second; objectives: their ids; note: what is not in it."""
+    """Requests of a pool that were within all of some objectives. good: per second; share: of all requests, with
+    failed and refused ones; asked: all requests per second; objectives: their ids; note: what is not in it."""
 
     place: PoolPlace
     objectives: tuple[str, ...]
@@ -84,7 +84,7 @@ class Unjudged(msgspec.Struct, frozen=True):
 
 
 class SloReport(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
-    """Everything. from, until: the data that were read; asked_seconds: how long was asked for."""
+    """Everything. from, until: the data that were read; asked_seconds: requested length."""
 
     schema_: str
     inferdoc_version: str

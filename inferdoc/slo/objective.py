@@ -1,4 +1,4 @@
-"""Objectives for what is held to them once: as asked, else as promised, else the starting points of alerts/slo.yaml."""
+"""Objectives of one command: from its flag, else the SLOs, else the defaults of alerts/slo.yaml."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FAMILIES = ("ttft", "itl", "tpot_request", "e2e")
 
 @dataclass(frozen=True)
 class Objective:
-    """A signal that is at most limit, in its unit. assumed: nobody asked for it or promised it."""
+    """A signal that is at most limit, in its unit. assumed: a default, neither requested nor an SLO."""
 
     signal: str
     limit: float
@@ -27,24 +27,23 @@ class Objective:
     assumed: bool = False
 
 
-def objectives(asked: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> list[Objective]:
-    """asked: SIGNAL=VALUE; slos: of the catalogue; pool: whose users they are promised to. Of one signal what was
-    asked counts. Raises InferdocError."""
+def objectives(requested: Sequence[str], slos: Sequence[Slo], pool: ServedPool) -> list[Objective]:
+    """requested: SIGNAL=VALUE; slos: of the catalogue; pool: of the SLOs. The flag wins. Raises InferdocError."""
     found = {
         signal: Objective(
             signal,
             slo.target,
             _unit(signal),
-            slo.where if slo.promised else f"a starting point of alerts/slo.yaml ({slo.id}), promised to nobody",
+            slo.where if slo.promised else f"a default of alerts/slo.yaml ({slo.id}), not an SLO",
             not slo.promised,
         )
         for signal, slo in in_force(slos, pool).items()
-        if _is_told(signal)
+        if _is_reported(signal)
     }
-    return list((found | {one.signal: one for one in map(_parsed, asked)}).values())
+    return list((found | {one.signal: one for one in map(_parsed, requested)}).values())
 
 
-def _is_told(signal: str) -> bool:
+def _is_reported(signal: str) -> bool:
     match = NAME.fullmatch(signal)
     return signal == ERRORS or (match["family"] if match else signal.removesuffix("_mean")) in FAMILIES
 
@@ -56,13 +55,14 @@ def _unit(signal: str) -> str:
 def _parsed(text: str) -> Objective:
     signal, _, value = (part.strip() for part in text.partition("="))
     flag = f"--objective {text}"
-    if not value or not (_is_told(signal) and (signal == ERRORS or NAME.fullmatch(signal) or signal.endswith("_mean"))):
+    known = signal == ERRORS or NAME.fullmatch(signal) or signal.endswith("_mean")
+    if not value or not (_is_reported(signal) and known):
         families = ", ".join(f"{family}_p99" for family in FAMILIES)
         raise InferdocError(f"{flag}: write SIGNAL=LIMIT, with one of {families} (any percentile, or _mean), {ERRORS}")
     limit = _share(flag, value) if signal == ERRORS else length_of(value, flag)
     if limit <= 0:
         raise InferdocError(f"{flag}: the limit must be above 0")
-    return Objective(signal, limit, _unit(signal), "as asked")
+    return Objective(signal, limit, _unit(signal), "--objective")
 
 
 def _share(flag: str, value: str) -> float:

@@ -1,4 +1,4 @@
-"""`inferdoc slo show`: from what was asked to the answer and its exit code."""
+"""Run `inferdoc slo show` and choose its exit code."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from inferdoc import __version__
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode, InferdocError
-from inferdoc.fleet.members import Assignment, Pool, Wanted
+from inferdoc.fleet.members import Assignment, FleetFilter, Pool
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
-from inferdoc.slo.attainment import kept
+from inferdoc.slo.attainment import measure_attainment
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import History, read_history
 from inferdoc.slo.model import SCHEMA_ID, Kept, SloReport, Verdict
@@ -23,33 +23,33 @@ from inferdoc.times import length_of
 DEFAULT_SINCE = "30d"
 
 
-def opened(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> History:
-    """The stretch that was asked for. Raises SourceError where it holds no engine."""
+def opened(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> History:
+    """The requested time range. Raises SourceError if it has no engine."""
     return read_history(
         source,
         catalogue,
         [Assignment(p.pod, p.role, p.tier) for p in config.pods],
-        asked.get("since") or DEFAULT_SINCE,
-        asked.get("until") or "now",
-        tuple(matcher(text) for text in asked.get("labels") or ()),
+        params.get("since") or DEFAULT_SINCE,
+        params.get("until") or "now",
+        tuple(matcher(text) for text in params.get("labels") or ()),
     )
 
 
-def chosen_pools(history: History, asked: dict[str, Any]) -> list[Pool]:
+def chosen_pools(history: History, params: dict[str, Any]) -> list[Pool]:
     """The pools that the report is about. Raises InferdocError where none is, with those that there are."""
-    wanted = Wanted(*(asked.get(key) for key in ("model", "namespace", "tier", "role")))
-    found = [pool for pool in history.pools if any(m.pool == pool and wanted.keeps(m) for m in history.fleet.members)]
+    chosen = FleetFilter(*(params.get(key) for key in ("model", "namespace", "tier", "role")))
+    found = [pool for pool in history.pools if any(m.pool == pool and chosen.keeps(m) for m in history.fleet.members)]
     if not found:
         seen = sorted({f"{p.namespace} {p.model} {p.role} {p.tier}".strip() for p in history.pools})
-        raise InferdocError(f"no pool is the one asked for; seen were {', '.join(seen)}")
+        raise InferdocError(f"no pool matches; available: {', '.join(seen)}")
     return found
 
 
-def shown(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> SloReport:
-    """Attainment, budget, burn and goodput as asked."""
-    history = opened(source, config, catalogue, asked)
-    pools = chosen_pools(history, asked)
-    objectives, unjudged = kept(history, catalogue.slos, pools)
+def shown(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> SloReport:
+    """Attainment, error budget, burn rate and goodput."""
+    history = opened(source, config, catalogue, params)
+    pools = chosen_pools(history, params)
+    objectives, unjudged = measure_attainment(history, catalogue.slos, pools)
     served, unserved = goodput(history, catalogue.slos, pools)
     return SloReport(
         schema_=SCHEMA_ID,
@@ -57,7 +57,7 @@ def shown(source: Identified, config: Config, catalogue: Catalogue, asked: dict[
         source=source.location,
         from_=stamp(history.begin_ms / 1000),
         until=stamp(history.end_ms / 1000),
-        asked_seconds=length_of(asked.get("since") or DEFAULT_SINCE),
+        asked_seconds=length_of(params.get("since") or DEFAULT_SINCE),
         seen_seconds=history.seconds,
         verdict=_verdict(objectives),
         objectives=objectives,
@@ -75,7 +75,7 @@ def _verdict(objectives: list[Kept]) -> Verdict:
 
 
 def exit_code(report: SloReport) -> int:
-    """0: all that could be judged are met; 1: one is not; 3: that cannot be told."""
+    """0: all evaluated objectives are met; 1: one is missed; 3: not enough data."""
     return {"met": ExitCode.OK, "missed": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}[report.verdict]
 
 

@@ -1,7 +1,7 @@
-"""Objectives from history: the tightest bucket bound that a pool kept in nearly all of its calm hours.
+"""Suggest objectives: the tightest bucket bound that a pool met in nearly all healthy hours.
 
-An hour is calm where every engine of the pool answered and next to no request failed: what broke an incident is no
-promise. A bound is met in an hour where the wanted share of its requests lies at or below it; only bounds are tried,
+An hour is healthy if every engine of the pool was up and almost no request failed: an incident sets no objective. A
+bound is met in an hour if the target share of its requests is at or below it; only bounds are tried,
 since between two of them nothing is proven.
 """
 
@@ -24,14 +24,14 @@ from inferdoc.source.reads import Grid, Read
 FAMILIES = (FIRST_TOKEN, PER_TOKEN)
 LEAST_HOURS = 24
 """A day has a night: fewer hours say nothing about the other part of it."""
-CALM_ERRORS = 0.01
+HEALTHY_ERRORS = 0.01
 """More failed requests than this are an incident (design: one in a hundred)."""
 ANSWERED = 0.95
 """Share of the scrapes of an hour that an engine answers where it was not away: a restart takes longer."""
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """An objective that a part of the fleet kept. hours, met: calm hours with enough requests, and those in which the
+    """An objective that a part of the fleet met. hours, met: healthy hours with enough requests, and those in which the
     target was met; attained: share of good requests in all of them; tighter: the next tighter bound, the hours that met
     it and its share of good requests (None: there is none); left_out: hours by reason."""
 
@@ -62,7 +62,7 @@ class NoSuggestion(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Strictness:
-    """percentile: of the requests, that is to be within; share: of the calm hours, in which it is to be."""
+    """percentile: of the requests, that is to be within; share: of the healthy hours, in which it is met."""
 
     percentile: float = 99.0
     share: float = 0.95
@@ -85,15 +85,15 @@ class _Part:
         return self.model, role, None if self.tier == UNKNOWN_TIER else self.tier
 
 
-def suggestions(history: History, pools: Sequence[Pool], wish: Strictness) -> list[Suggestion | NoSuggestion]:
+def suggestions(history: History, pools: Sequence[Pool], strictness: Strictness) -> list[Suggestion | NoSuggestion]:
     """One per part of the fleet and histogram."""
-    grid = history.grid(round(1000 * wish.hour_seconds))
+    grid = history.grid(round(1000 * strictness.hour_seconds))
     found = []
     for part in _parts(pools):
-        calm, left_out = _calm(history, part, grid)
+        healthy, left_out = _healthy_hours(history, part, grid)
         for family in FAMILIES:
             if not (part.role == "prefill" and family == PER_TOKEN):
-                found.append(_of_part(history, part, family, grid, calm, dict(left_out), wish))
+                found.append(_of_part(history, part, family, grid, healthy, dict(left_out), strictness))
     return found
 
 
@@ -103,7 +103,13 @@ def _parts(pools: Sequence[Pool]) -> Iterator[_Part]:
 
 
 def _of_part(
-    history: History, part: _Part, family: str, grid: Grid, calm: np.ndarray, left_out: dict[str, int], wish: Strictness
+    history: History,
+    part: _Part,
+    family: str,
+    grid: Grid,
+    healthy: np.ndarray,
+    left_out: dict[str, int],
+    strictness: Strictness,
 ) -> Suggestion | NoSuggestion:
     signals = history.catalogue.signals
     signal = next(s for name, s in signals.items() if name.startswith(f"{family}_p") and s.readings[0].quantile)
@@ -125,20 +131,20 @@ def _of_part(
         return refused(f"the buckets of {name} are not cumulative: the page is damaged")
     least = history.catalogue.objectives.min_events
     enough = counts[-1] >= least
-    left_out |= {f"fewer than {least} requests": int((calm & ~enough).sum())}
-    used = calm & enough
+    left_out |= {f"fewer than {least} requests": int((healthy & ~enough).sum())}
+    used = healthy & enough
     if used.sum() < LEAST_HOURS:
         why = ", ".join(f"{n} with {reason}" for reason, n in left_out.items() if n)
         return refused(
-            f"{int(used.sum())} calm hours with traffic, {LEAST_HOURS} are needed{f' ({why})' if why else ''}"
+            f"{int(used.sum())} healthy hours with traffic, {LEAST_HOURS} are needed{f' ({why})' if why else ''}"
         )
     shares = counts[:-1, used] / counts[-1, used]
-    met = (shares >= wish.percentile / 100 - 1e-12).sum(axis=1)
-    kept = np.flatnonzero(met >= wish.share * used.sum())
+    met = (shares >= strictness.percentile / 100 - 1e-12).sum(axis=1)
+    kept = np.flatnonzero(met >= strictness.share * used.sum())
     if not len(kept):
         return refused(
-            f"{wish.percentile:g} % of the requests are within the widest bound, {bounds[-2]:g} {signal.unit}, "
-            f"in {int(met[-1])} of {int(used.sum())} calm hours only"
+            f"{strictness.percentile:g} % of the requests are within the widest bound, {bounds[-2]:g} {signal.unit}, "
+            f"in {int(met[-1])} of {int(used.sum())} healthy hours only"
         )
     place = int(kept[0])
     attained = counts[:, used].sum(axis=1) / counts[-1, used].sum()
@@ -146,7 +152,7 @@ def _of_part(
     return Suggestion(
         *part.named,
         signal=family,
-        percentile=wish.percentile,
+        percentile=strictness.percentile,
         target=bounds[place],
         unit=signal.unit,
         hours=int(used.sum()),
@@ -158,7 +164,7 @@ def _of_part(
     )
 
 
-def _calm(history: History, part: _Part, grid: Grid) -> tuple[np.ndarray, dict[str, int]]:
+def _healthy_hours(history: History, part: _Part, grid: Grid) -> tuple[np.ndarray, dict[str, int]]:
     """bool[T]: hours in which nothing was away and next to nothing failed; and how many are left out by reason."""
 
     def mine(found: dict[Entity, np.ndarray]) -> np.ndarray:
@@ -167,7 +173,7 @@ def _calm(history: History, part: _Part, grid: Grid) -> tuple[np.ndarray, dict[s
 
     bad = mine(history.counts(FAILED, grid, BY["engine"]))
     every = mine(history.counts(msgspec.structs.replace(FAILED, match={}), grid, BY["engine"]))
-    failed = (bad > CALM_ERRORS * every) & (bad >= 3)
+    failed = (bad > HEALTHY_ERRORS * every) & (bad >= 3)
     read = Read("up", "mean", BY["target"], agg="min")
     result = history.source.evaluate([read], grid, history.match)[read]
     members = {m.key for m in history.fleet.members if m.pool in part.pools}

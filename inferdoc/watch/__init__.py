@@ -1,1 +1,1 @@
-"""Looking again and again: what changed since the look before, and a terminal that shows it in place."""
+"""Repeated diagnosis: changes since the last run, or the report in place on a terminal."""

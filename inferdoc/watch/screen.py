@@ -1,12 +1,14 @@
-"""A terminal whose lines are rewritten in place: only those that changed, in one write, so that nothing flickers and a
-slow connection carries little."""
+"""Redraw a terminal in place and read its keys."""
 
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import signal
+import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -14,6 +16,75 @@ from rich.console import Console
 from rich.control import Control
 from rich.segment import ControlType
 from rich.text import Text
+
+LEAVE = b"qQ"
+TICK_SECONDS = 0.5
+
+
+@contextmanager
+def leaving(tick: Callable[[], None]) -> Iterator[Callable[[float], bool]]:
+    """Within it the key q ends what the main thread does, wherever it is, and the program goes on behind. tick: called
+    about twice a second from another thread. Where standard input is no terminal there are no keys. Yields a sleep of
+    so many seconds that the key ends as well, and returns whether it did: a signal that comes just before a
+    time.sleep() does not cut it short."""
+    pressed, sent, over = threading.Event(), threading.Event(), threading.Event()
+
+    def listen(keyboard: int | None) -> None:
+        while not over.is_set():
+            if keyboard is None:
+                over.wait(TICK_SECONDS)
+            elif select.select([keyboard], [], [], TICK_SECONDS)[0]:
+                typed = os.read(keyboard, 64)
+                if any(key in LEAVE for key in typed) or not typed:
+                    pressed.set()
+                    signal.pthread_kill(main, signal.SIGINT)
+                    sent.set()
+                    return
+            tick()
+
+    main = threading.main_thread().ident or 0
+    with _single_keys() as keyboard, _interruptible():
+        listener = threading.Thread(target=listen, args=(keyboard,), daemon=True, name="keys")
+        listener.start()
+        try:
+            yield sent.wait
+        except KeyboardInterrupt:
+            if not pressed.is_set():
+                raise
+        finally:
+            over.set()
+            listener.join(2 * TICK_SECONDS)
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """A program that a script has put into the background ignores SIGINT from its start on; here it means an end."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, usual)
+
+
+@contextmanager
+def _single_keys() -> Iterator[int | None]:
+    """Standard input without waiting for the end of a line, and without echo; None where it is no terminal."""
+    try:
+        import termios
+        import tty
+    except ImportError:  # not POSIX
+        yield None
+        return
+    if not sys.stdin or not sys.stdin.isatty():
+        yield None
+        return
+    keyboard = sys.stdin.fileno()
+    usual = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+    try:
+        yield keyboard
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSADRAIN, usual)
 
 
 class Screen:
@@ -42,9 +113,9 @@ class Screen:
     @property
     def rows(self) -> int:
         """Lines that fit."""
-        return self._asked_size().lines
+        return self._requested_size().lines
 
-    def _asked_size(self) -> os.terminal_size:
+    def _requested_size(self) -> os.terminal_size:
         try:
             return os.get_terminal_size(self._console.file.fileno())
         except OSError:  # no terminal of its own to ask
@@ -59,25 +130,25 @@ class Screen:
     def fit(self) -> None:
         """Show the same again where the terminal has another size than before."""
         with self._one_at_a_time:
-            if self._lines and self._size != self._asked_size():
+            if self._lines and self._size != self._requested_size():
                 self._paint()
 
     def _paint(self) -> None:
-        size, fresh = self._asked_size(), False
+        size, fresh = self._requested_size(), False
         if self._size != size:
             self._size, self._shown, fresh = size, [], True
-        wanted = self._lines[: size.lines]
+        lines = self._lines[: size.lines]
         with self._console.capture() as captured:
             if fresh:
                 self._console.control(Control.clear())
-            for row in range(max(len(wanted), len(self._shown))):
-                line = wanted[row] if row < len(wanted) else ""
+            for row in range(max(len(lines), len(self._shown))):
+                line = lines[row] if row < len(lines) else ""
                 if row >= len(self._shown) or self._shown[row] != line:
                     self._console.control(Control.move_to(0, row), Control((ControlType.ERASE_IN_LINE, 2)))
                     text = Text.from_ansi(line)
                     text.truncate(size.columns - 1)
                     self._console.print(text, end="", soft_wrap=True)
-        self._shown = wanted
+        self._shown = lines
         painted = captured.get()
         if painted:
             self._console.file.write(painted)

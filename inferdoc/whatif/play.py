@@ -92,7 +92,7 @@ def played(scenario: Scenario, begin: float = 0.0, apart: bool = False) -> Playe
     for pod in _ranks(fleet.pods):
         for name in TIMED.values():
             setattr(pod.engine.stats, name, Histogram(FINE))
-    clients = fleet.router.stats.of(scenario.traffic[0].tenant, scenario.traffic[0].priority)
+    clients = fleet.router.stats.for_class(scenario.traffic[0].tenant, scenario.traffic[0].priority)
     clients.ttft = Histogram(FINE)
     writing = [pod for pod in fleet.pods if pod.spec.role != "prefill"]
     by_role = {role: [pod for pod in fleet.pods if pod.spec.role == role] for role in ROLES} if apart else {}

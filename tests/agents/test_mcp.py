@@ -11,8 +11,16 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from inferdoc.agents.mcp_server import server
-from inferdoc.agents.short import MOST_CHARACTERS, AuditTold, DiagnosisTold, PageTold, StateTold, fitted, size
-from inferdoc.agents.tools import PartAsked, Tools
+from inferdoc.agents.summaries import (
+    MOST_CHARACTERS,
+    AuditSummary,
+    DiagnosisSummary,
+    PersistentIssueSummary,
+    RunbookPage,
+    fitted,
+    size,
+)
+from inferdoc.agents.tools import FleetPart, Tools
 from inferdoc.catalogue.content import content_files
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
@@ -40,14 +48,14 @@ def tools(path):
     return Tools(Config(), load_catalogue(), lambda: open_source(store=path))
 
 
-def asked(tools, name, **arguments):
+def called(tools, name, **arguments):
     """What a client gets from a tool, in this process."""
 
-    async def ask():
+    async def call_tool():
         async with Client(server(tools)) as client:
             return await client.call_tool(name, arguments)
 
-    return asyncio.run(ask())
+    return asyncio.run(call_tool())
 
 
 def structured(result):
@@ -73,7 +81,7 @@ def test_every_tool_is_there_read_only_and_described(tools):
 @pytest.mark.parametrize("name", sorted(TOOLS))
 def test_an_argument_that_is_unknown_is_refused_by_name(tools, name):
     """The whole fleet would be judged where an agent asked for one pod."""
-    result = asked(tools, name, pods="vllm-1", **({"moment": "latest"} if name == "around" else {}))
+    result = called(tools, name, pods="vllm-1", **({"moment": "latest"} if name == "around" else {}))
     text = result.content[0].text
     assert result.is_error and "\n" not in text and f"{name}: unknown argument pods" in text and "allowed: " in text
     assert ("pod" in text.partition("allowed:")[2]) == (name in ("diagnose", "around", "signals", "audit"))
@@ -85,58 +93,58 @@ def test_a_part_of_the_fleet_that_is_not_there_is_no_answer_about_the_whole(tool
     with closing(tools.opened()) as source:
         middle = str(source.latest_ms() / 1000 - 900)
     more = {"moment": middle} if name == "around" else {"since": "30m", "until": "latest"}
-    result = asked(tools, name, **{part: "nobody"}, **more)
+    result = called(tools, name, **{part: "nobody"}, **more)
     assert result.is_error and "nobody" in result.content[0].text
 
 
 def test_a_value_of_a_wrong_kind_is_one_line(tools):
-    result = asked(tools, "forecast", hours="many")
+    result = called(tools, "forecast", hours="many")
     assert result.is_error and "\n" not in result.content[0].text and "hours" in result.content[0].text
 
 
 def test_a_diagnosis_names_cause_pods_and_steps(tools):
-    answer = structured(asked(tools, "diagnose", since="30m", until="latest"))
+    answer = structured(called(tools, "diagnose", since="30m", until="latest"))
     first = answer["findings"][0]
     assert first["id"] == "kv-preemption-thrash" and first["pods"] and first["onset"] and first["next_steps"]
     assert first["evidence"][0]["role"] == "harm" and first["evidence"][0]["statement"]
-    page = structured(asked(tools, "runbook", cause=first["runbook"]))
+    page = structured(called(tools, "runbook", cause=first["runbook"]))
     assert page["markdown"].startswith("# ")
 
 
-def test_around_and_focus_look_at_what_is_named(tools):
-    whole = structured(asked(tools, "diagnose", since="30m", until="latest"))
+def test_around_and_focus_use_what_is_named(tools):
+    whole = structured(called(tools, "diagnose", since="30m", until="latest"))
     moment = whole["findings"][0]["onset"]
-    assert structured(asked(tools, "around", moment=moment))["findings"][0]["id"] == "kv-preemption-thrash"
+    assert structured(called(tools, "around", moment=moment))["findings"][0]["id"] == "kv-preemption-thrash"
     pod = whole["findings"][0]["pods"][0]
     of_pod = {"pod": pod, "model": None}
-    assert structured(asked(tools, "diagnose", since="30m", until="latest", **of_pod))["findings"]
-    assert structured(asked(tools, "around", moment=moment, **of_pod))["findings"]
+    assert structured(called(tools, "diagnose", since="30m", until="latest", **of_pod))["findings"]
+    assert structured(called(tools, "around", moment=moment, **of_pod))["findings"]
 
 
 def test_signals_are_the_worst_first(tools):
     order = ("good", "note", "warn", "bad")
-    rows = structured(asked(tools, "signals"))["signals"]
+    rows = structured(called(tools, "signals"))["signals"]
     ranks = [order.index(row["state"]) for row in rows]
     assert ranks == sorted(ranks, reverse=True) and ranks[0] > 0
-    (only,) = {row["signal"] for row in structured(asked(tools, "signals", names=["kv_usage"]))["signals"]}
+    (only,) = {row["signal"] for row in structured(called(tools, "signals", names=["kv_usage"]))["signals"]}
     assert only == "kv_usage"
 
 
 def test_causes_are_found_by_a_word(tools):
-    every = structured(asked(tools, "recipes"))
+    every = structured(called(tools, "recipes"))
     assert len(every["recipes"]) == len(load_catalogue().recipes) and not every["left_out"]
-    found = structured(asked(tools, "recipes", word="thrash"))["recipes"]
+    found = structured(called(tools, "recipes", word="thrash"))["recipes"]
     assert [line.partition(":")[0] for line in found] == ["kv-preemption-thrash", "lora-thrash"]
 
 
 def test_an_audit_and_a_forecast_answer(tools):
-    assert structured(asked(tools, "audit", since="30m", until="latest"))["verdict"]
-    (pool,) = structured(asked(tools, "forecast", hours=1))["pools"]
+    assert structured(called(tools, "audit", since="30m", until="latest"))["verdict"]
+    (pool,) = structured(called(tools, "forecast", hours=1))["pools"]
     assert pool["abstained"] and pool["peak_high"] >= pool["peak_median"] >= 0, "half an hour is no history"
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "said"),
+    ("name", "arguments", "printed"),
     [
         ("runbook", {"cause": "kv-preemption-trash"}, 'did you mean "kv-preemption-thrash"?'),
         ("recipes", {"word": "unicorn"}, "no cause holds the word 'unicorn'"),
@@ -145,9 +153,9 @@ def test_an_audit_and_a_forecast_answer(tools):
         ("diagnose", {"since": "soon"}, "soon"),
     ],
 )
-def test_what_cannot_be_is_one_line(tools, name, arguments, said):
-    result = asked(tools, name, **arguments)
-    assert result.is_error and said in result.content[0].text
+def test_what_cannot_be_is_one_line(tools, name, arguments, printed):
+    result = called(tools, name, **arguments)
+    assert result.is_error and printed in result.content[0].text
     assert "Traceback" not in result.content[0].text and "\n" not in result.content[0].text
 
 
@@ -157,33 +165,33 @@ def test_every_page_fits(tools, name):
     assert size(answer) <= MOST_CHARACTERS and answer.markdown.startswith("# ")
 
 
-def test_lists_are_cut_and_it_is_said():
-    state = StateTold("id", "t" * 200, "warning", "pool", ["o" * 200], "c" * 200, None, [])
-    cut = fitted(AuditTold("states", "summary", [state] * 50, 0, []), "states")
+def test_lists_are_cut_and_it_is_printed():
+    state = PersistentIssueSummary("id", "t" * 200, "warning", "pool", ["o" * 200], "c" * 200, None, [])
+    cut = fitted(AuditSummary("states", "summary", [state] * 50, 0, []), "states")
     assert 0 < len(cut.states) < 50 and size(cut) <= MOST_CHARACTERS
     assert cut.left_out == [f"{50 - len(cut.states)} of 50 states"]
-    with pytest.raises(ValueError, match="PageTold without its lists"):
-        fitted(PageTold("id", "x" * MOST_CHARACTERS, []))
+    with pytest.raises(ValueError, match="RunbookPage without its lists"):
+        fitted(RunbookPage("id", "x" * MOST_CHARACTERS, []))
 
 
 def test_a_focus_on_no_role_is_all():
-    assert set(PartAsked().as_options().values()) == {None}
+    assert set(FleetPart().as_options().values()) == {None}
     with pytest.raises(InferdocError, match="none of"):
-        PartAsked(role="x").as_options()
+        FleetPart(role="x").as_options()
 
 
 def test_the_command_serves_over_its_pipes(path):
     """The real command, driven as a client drives it; nothing but the protocol goes to its output."""
     command = StdioServerParameters(command=sys.executable, args=["-c", RUN, "mcp", "--store", str(path)])
 
-    async def ask():
+    async def call_tool():
         async with Client(stdio_client(command)) as client:
             return await client.call_tool("diagnose", {"since": "30m", "until": "latest"})
 
-    result = asyncio.run(asyncio.wait_for(ask(), 120))
+    result = asyncio.run(asyncio.wait_for(call_tool(), 120))
     assert structured(result)["findings"][0]["id"] == "kv-preemption-thrash"
 
 
 def test_the_largest_answer_is_short(tools):
     answer = tools.diagnose("30m", "latest")
-    assert isinstance(answer, DiagnosisTold) and size(answer) <= MOST_CHARACTERS
+    assert isinstance(answer, DiagnosisSummary) and size(answer) <= MOST_CHARACTERS

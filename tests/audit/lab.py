@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.audit.judge import Verdicts, judge
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.evaluate import Verdicts, judge
+from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.slo_file import load_objectives
 from inferdoc.config_sections import PodSection, SloSection
 from inferdoc.fleet.members import resolve
@@ -54,8 +54,8 @@ def watched(
     view = make_view(frame, resolve(frame, content.tiers), None, content.signals)
     shown_settings = {unit: {k: (v, 1.0) for k, v in (settings or {}).items()} for unit in view.units}
     own = [PodSection(pod=".*", gpus=gpus)]
-    promised = load_objectives((), [("[[slo]]", section) for section in slo], content.signals, content.tiers).slos
-    return Watched(view, content.signals, content.tiers, shown_settings, own, promised)
+    objectives = load_objectives((), [("[[slo]]", section) for section in slo], content.signals, content.tiers).slos
+    return Watched(view, content.signals, content.tiers, shown_settings, own, objectives)
 
 
 def verdicts(fleet: Watched) -> Verdicts:

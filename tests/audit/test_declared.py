@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.audit.api import needed_signals
-from inferdoc.audit.check import problems, refuse_unknown
+from inferdoc.audit.api import needed_signals, problems, refuse_unknown
 from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES
 from inferdoc.catalogue.content import content_root
@@ -110,5 +109,5 @@ def test_states_lie_where_the_wheel_takes_them():
     assert all(path.suffix == ".yaml" for path in folder.iterdir())
 
 
-def test_a_state_may_point_to_the_page_of_a_cause_that_is_not_looked_for() -> None:
+def test_a_state_may_point_to_the_page_of_a_cause_that_is_not_checked_for() -> None:
     assert not list(problems(load_catalogue(disabled=["gpu-clock-throttle"])))

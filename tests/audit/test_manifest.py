@@ -92,7 +92,7 @@ def test_flags_probes_and_autoscaler_of_a_workload(tmp_path):
     }
 
 
-def test_arguments_as_a_list_and_what_a_pod_does_not_say(tmp_path):
+def test_arguments_as_a_list_and_what_a_pod_does_not_declare(tmp_path):
     text = """\
 kind: List
 items:
@@ -110,7 +110,7 @@ items:
     assert "startupProbe" not in one.settings
 
 
-def test_a_scaled_object_scales_to_nothing_unless_it_says_otherwise(tmp_path):
+def test_a_scaled_object_scales_to_nothing_unless_it_declares_otherwise(tmp_path):
     text = """\
 kind: ScaledObject
 metadata: {name: chat}
@@ -141,19 +141,19 @@ def test_one_thing_that_is_declared_wrong(changed, state):
 
 def test_probes_and_floors_against_the_starts_that_were_seen():
     starts = started(5.0, 7.0, load_s=250.0)
-    told = standing_with({**WELL, "startupProbe": "300", "minReplicas": "0"}, **starts)
-    assert told == ["scale-from-zero", "startup-probe-short"]
+    found = standing_with({**WELL, "startupProbe": "300", "minReplicas": "0"}, **starts)
+    assert found == ["scale-from-zero", "startup-probe-short"]
     assert standing_with(WELL, **starts) == []
     assert standing_with({**WELL, "startupProbe": "300", "minReplicas": "0"}) == []
 
 
-def test_without_a_manifest_nothing_is_told_and_nothing_is_in_doubt():
+def test_without_a_manifest_nothing_is_reported_and_nothing_is_in_doubt():
     fleet = watched({POD: {"e2e_p99": np.full(961, 30.0)}})
     declared = {"chunk-budget-odd", "shutdown-kills-requests", "shutdown-without-drain", "liveness-blind-to-hangs"}
     assert not declared & {*standing(fleet), *doubts(fleet)}
 
 
-def test_a_workload_without_pods_is_told():
+def test_a_workload_without_pods_is_reported():
     warnings = add_declared(watched({POD: {}}), [Declared("llm", "other", WELL, "other.yaml")], FLAGS)
     assert warnings == ["--manifest other.yaml: no pod of other in the window"]
     assert add_declared(watched({POD: {}}), [Declared("elsewhere", "chat", WELL, "x.yaml")], FLAGS)
@@ -170,9 +170,9 @@ def test_a_workload_without_pods_is_told():
     ],
 )
 def test_a_file_that_is_no_manifest_is_one_line(tmp_path, text, words):
-    with pytest.raises(InferdocError) as told:
+    with pytest.raises(InferdocError) as caught:
         read_manifests([manifest(tmp_path, text)])
-    assert words in str(told.value) and "\n" not in str(told.value)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
 def test_a_manifest_that_is_not_there(tmp_path, store_of):

@@ -40,10 +40,10 @@ def test_a_pool_that_is_idle_at_its_peak_too_stands_and_costs_what_could_go():
     # H100: arithmetic binds from 989e12 / 3350e9 x 0.67 / 0.57 = 347 tokens; half of it is full use: the cache leads.
     assert compute_bound_batch(fleet, entry.units[0]) == pytest.approx(347.0, rel=1e-3)
     # 8 pods x 10 % / 60 % = 1.33, so 2 carry the peak: 6 pods of 2 GPUs could go.
-    assert WASTES["surplus_replicas"].of(fleet, entry.units) == pytest.approx(12.0)
+    assert WASTES["surplus_replicas"].measure(fleet, entry.units) == pytest.approx(12.0)
 
 
-def test_a_night_alone_does_not_tell_and_a_busy_day_is_no_idle_pool():
+def test_a_night_alone_does_not_report_and_a_busy_day_is_no_idle_pool():
     night = watched(pods(8, running=2.0, **IDLE), hours=4)
     assert "pool-mostly-idle" not in standing(night)
     assert doubts(night)["pool-mostly-idle"] == "short"
@@ -70,7 +70,7 @@ def test_a_benchmark_beats_the_estimate():
 # ---- what is promised
 
 
-def test_a_promise_that_is_missed_all_day_stands_where_it_holds():
+def test_an_objective_that_is_missed_all_day_is_an_issue():
     slow = pods(2, ttft_p99=3.0)
     assert standing(watched(slow, slo=[SloSection({"ttft_p99": 2.0})])) == ["objective-missed"]
     assert standing(watched(slow, slo=[SloSection({"ttft_p99": 4.0})])) == []
@@ -97,7 +97,7 @@ def test_the_quiet_part_of_a_day_does_not_speak_for_the_busy_one():
     assert "speculation-below-break-even" not in standing(watched(pods(2, running=running, **signals)))
 
 
-def test_a_pod_with_hardly_any_request_is_not_judged():
+def test_a_pod_with_hardly_any_request_is_not_evaluated():
     fleet = watched(pods(2, preempt_fraction=0.3, request_rate=1e-5))
     assert "preempts-always" not in standing(fleet)
     assert doubts(fleet)["preempts-always"] == "quiet"
@@ -151,7 +151,7 @@ def hits(*ratios, **signals):
     return {f"p{n}": {"prefix_hit_ratio": ratio, **CHANCE, **signals} for n, ratio in enumerate(ratios)}
 
 
-def test_hits_at_one_in_n_alike_on_all_pods_are_chance():
+def test_hits_at_one_in_n_equal_on_all_pods_are_chance():
     assert standing(watched(hits(0.24, 0.26, 0.25, 0.27))) == ["prefix-hits-at-chance"]
 
 
@@ -170,7 +170,7 @@ def test_hits_that_are_no_chance(fleet, why):
     assert "prefix-hits-at-chance" not in standing(watched(fleet)), why
 
 
-def test_without_histograms_of_computed_tokens_the_doubt_says_so():
+def test_without_histograms_of_computed_tokens_the_doubt_prints_so():
     fleet = {f"p{n}": {"prefix_hit_ratio": 0.25, "prompt_len_mean": 3000.0} for n in range(4)}
     assert doubts(watched(fleet))["prefix-hits-at-chance"] == "computed_tokens_p10, prompt_len_p10"
 
@@ -182,7 +182,7 @@ def test_what_routing_by_prefix_would_save():
     signals = {"prefill_tokens_rate": 1500.0, "prefill_seconds_per_token": 1e-4}
     fleet = watched(hits(0.25, 0.25, 0.25, 0.25, **signals), gpus=2)
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "prefix-hits-at-chance")
-    assert WASTES["misses_by_chance"].of(fleet, entry.units) == pytest.approx(4 * 2 * 1100 * 25e-3 / 0.9 / 750)
+    assert WASTES["misses_by_chance"].measure(fleet, entry.units) == pytest.approx(4 * 2 * 1100 * 25e-3 / 0.9 / 750)
 
 
 # ---- settings and hardware
@@ -207,7 +207,7 @@ def test_four_gpus_over_pcie():
     assert "tensor-parallel-without-nvlink" not in standing(watched(pods(2), tier="h100-80", gpus=8))
 
 
-def test_held_back_memory_counts_only_where_the_cache_is_short():
+def test_kept_back_memory_counts_only_where_the_cache_is_short():
     low = {"gpu_memory_utilization": "0.7"}
     assert standing(watched(pods(2, preempt_fraction=0.3), settings=low)) == ["memory-fraction-low", "preempts-always"]
     roomy = pods(2, preempt_fraction=0.0, kv_usage_mean=0.4)
@@ -228,12 +228,12 @@ def test_a_batch_at_its_cap_with_room_for_more():
     fleet = watched(pods(2, **capped))
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "batch-cap-below-hardware")
     # 12 more would fit beside 8: 12 of 20 of what the pod could do is left undone, on each of two GPUs.
-    assert WASTES["queue_for_nothing"].of(fleet, entry.units) == pytest.approx(2 * 12 / 20)
+    assert WASTES["queue_for_nothing"].measure(fleet, entry.units) == pytest.approx(2 * 12 / 20)
     for other in ({"kv_usage_mean": 0.8}, {"waiting": 0.0}, {"running": 8 + 6 * np.sin(np.arange(STEPS))}):
         assert "batch-cap-below-hardware" not in standing(watched(pods(2, **(capped | other))))
 
 
-def test_unused_memory_is_told_early_only_of_a_busy_pool():
+def test_unused_memory_is_reported_early_only_of_a_busy_pool():
     busy = {"kv_usage": 0.15, "kv_usage_mean": 0.1, "prefix_hit_ratio": 0.0, "prefill_seconds_per_token": 1e-3}
     full = pods(2, prefill_tokens_rate=800.0, **busy)
     lazy = pods(2, prefill_tokens_rate=100.0, **busy)
@@ -248,16 +248,16 @@ def test_unused_memory_is_told_early_only_of_a_busy_pool():
 
 
 def test_features_that_nobody_uses_are_neither_states_nor_doubts():
-    said = verdicts(watched(pods(2)))
+    printed = verdicts(watched(pods(2)))
     for name in ("speculation-below-break-even", "adapter-slots-short", "experts-unbalanced"):
-        assert name in said.inapplicable
-        assert name not in {doubt.state.id for doubt in said.doubts}
+        assert name in printed.inapplicable
+        assert name not in {doubt.state.id for doubt in printed.doubts}
 
 
 # ---- clocks that are held down
 
 
-def test_clocks_are_held_by_reasons_and_not_by_a_mean_of_their_bits():
+def test_clocks_are_throttled_by_reasons_and_not_by_a_mean_of_their_bits():
     """Half of the time heat (32 and 64), else idle (1): the mean of the masks, 48.5, names nothing."""
     masks = np.where(np.arange(STEPS) % 2, 96.0, 1.0)
     (entry,) = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.audit.starts import ages_alike, cold_start
+from inferdoc.audit.starts import cold_start, same_ages
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
 from inferdoc.judging.view import View
@@ -28,7 +28,7 @@ def test_roles_that_are_far_apart_in_load_stand_and_cost_what_the_idler_could_gi
     fleet = apart(0.8, 0.2)
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "roles-unevenly-loaded")
     assert entry.pool.role == "prefill"
-    assert WASTES["idler_role"].of(fleet, entry.units) == pytest.approx(0.75)
+    assert WASTES["idler_role"].measure(fleet, entry.units) == pytest.approx(0.75)
     assert "roles-unevenly-loaded" in standing(apart(0.2, 0.8))
     assert "roles-unevenly-loaded" not in standing(apart(0.6, 0.5))
 
@@ -50,35 +50,35 @@ def test_a_tail_that_leaves_the_median_under_load_only(at_noon, otherwise, stand
     assert ("tail-leaves-median-under-load" in standing(fleet)) == stands
 
 
-def test_a_queue_beyond_the_promise_that_nobody_bounds():
-    promise = [SloSection({"ttft_p99": 2.0})]
+def test_a_queue_beyond_the_objective_that_nobody_bounds():
+    objective = [SloSection({"ttft_p99": 2.0})]
     noon = {"queue_time_p99": np.where(NOON, 5.0, 0.1), "ttft_p99": 1.0}
-    assert "no-admission-limit" in standing(watched(pods(2, **noon), slo=promise))
+    assert "no-admission-limit" in standing(watched(pods(2, **noon), slo=objective))
     refusing = noon | {"admission_rejections_rate": np.where(NOON, 0.5, 0.0)}
-    assert "no-admission-limit" not in standing(watched(pods(2, **refusing), slo=promise))
+    assert "no-admission-limit" not in standing(watched(pods(2, **refusing), slo=objective))
     assert "no-admission-limit" not in standing(watched(pods(2, **noon)))
     assert "no-admission-limit" not in doubts(watched(pods(2, **noon)))
 
 
-def test_more_gpus_than_memory_and_promise_ask_for():
+def test_more_gpus_than_memory_and_objective_need():
     idle = {"kv_usage": 0.1, "kv_usage_mean": 0.08, "prefix_hit_ratio": 0.5, "itl_p99": 0.01}
-    promise = [SloSection({"itl_p99": 0.05})]
-    assert "tensor-parallel-larger-than-needed" in standing(watched(pods(2, **idle), gpus=4, slo=promise))
-    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=1, slo=promise))
+    objective = [SloSection({"itl_p99": 0.05})]
+    assert "tensor-parallel-larger-than-needed" in standing(watched(pods(2, **idle), gpus=4, slo=objective))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=1, slo=objective))
     assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=4))
     slow = idle | {"itl_p99": 0.04}
-    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=promise))
+    assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=objective))
 
 
 def started(*ages_h: float, load_s: float = 0.0) -> dict[str, np.ndarray]:
     """Start times of the processes of a pod that ended at these ages; each shows its page load_s after it began."""
     times = START_MS / 1000 + 90.0 * np.arange(STEPS)
-    began, running, begin = np.full(STEPS, np.nan), np.full(STEPS, np.nan), times[0] - 3600.0
+    starts, running, begin = np.full(STEPS, np.nan), np.full(STEPS, np.nan), times[0] - 3600.0
     for age in (*ages_h, 48.0):
         alive = (times >= begin + load_s) & (times < begin + 3600 * age)
-        began[alive], running[alive] = begin, 20.0
+        starts[alive], running[alive] = begin, 20.0
         begin += 3600 * age
-    return {"process_start_time": began, "running": running}
+    return {"process_start_time": starts, "running": running}
 
 
 def test_starts_that_take_longer_than_five_minutes():
@@ -90,7 +90,7 @@ def test_starts_that_take_longer_than_five_minutes():
 
 def test_ends_at_one_age_are_no_chance():
     leak, chance = watched({"p0": started(5.0, 5.1, 4.9, 5.0)}), watched({"p0": started(2.0, 5.0, 9.0, 3.0)})
-    assert ages_alike(leak, leak.view.units[0]) == pytest.approx(0.96, abs=0.02)
+    assert same_ages(leak, leak.view.units[0]) == pytest.approx(0.96, abs=0.02)
     assert "restarts-at-one-age" in standing(leak)
     assert "restarts-at-one-age" not in standing(chance)
     assert "restarts-at-one-age" not in standing(watched({"p0": started(5.0, 5.0)}))
@@ -100,7 +100,7 @@ def test_a_clock_below_that_of_its_peers():
     fleet = watched({"p0": {"sm_clock_busy": 990.0}, "p1": {"sm_clock_busy": 1980.0}})
     entry = next(s for s in verdicts(fleet).standing if s.state.id == "clock-below-peers")
     assert [unit.name for unit in entry.units] == ["p0"]
-    assert WASTES["lower_clock"].of(fleet, entry.units) == pytest.approx(0.5)
+    assert WASTES["lower_clock"].measure(fleet, entry.units) == pytest.approx(0.5)
     assert "clock-below-peers" not in standing(
         watched({"p0": {"sm_clock_busy": 1900.0}, "p1": {"sm_clock_busy": 1980.0}})
     )

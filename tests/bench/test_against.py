@@ -102,5 +102,5 @@ def test_odd_requests_are_one_line(tmp_path):
     well = files(tmp_path)
     refused(call("bench", *well, "--against", "llm-lama", "--store", path), 2, 'no pool "llm-lama"', POOL)
     refused(call("bench", burst, "--against", POOL, "--store", path), 2, "no load of them is one of production")
-    refused(call("bench", *well, "--store", path), 2, "belong to --against")
+    refused(call("bench", *well, "--store", path), 2, "require --against")
     refused(call("bench", *well, "--against", POOL, "--store", tmp_path / "none.db"), 4)

@@ -19,7 +19,7 @@ from tests.source.fake_server import Answer, serving
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ('[source]\nstroe = "a.db"\n', "stroe"),
         ("[sauce]\n", "sauce"),
@@ -31,13 +31,13 @@ from tests.source.fake_server import Answer, serving
         ('[source]\ntimeout_seconds = "long"\n', "timeout_seconds"),
     ],
 )
-def test_a_configuration_that_is_wrong_names_the_file_and_the_key(tmp_path, text, said):
+def test_a_configuration_that_is_wrong_names_the_file_and_the_key(tmp_path, text, printed):
     path = tmp_path / "mine.toml"
     path.write_text(text)
-    refused(call("--config", path, "diagnose", "--store", "x.db"), 2, "mine.toml", said)
+    refused(call("--config", path, "diagnose", "--store", "x.db"), 2, "mine.toml", printed)
 
 
-def test_the_project_file_is_read_without_being_asked_for(tmp_path):
+def test_the_project_file_is_read_without_being_requested(tmp_path):
     (tmp_path / "inferdoc.toml").write_text("[sauce]\n")
     for command in ("diagnose", "doctor", "recipes"):
         refused(call(command), 2, "inferdoc.toml", "sauce")
@@ -89,7 +89,7 @@ def test_a_sound_recipe_is_good(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "printed"),
     [
         ("signal: waiting,", "signal: waitin,", "waiting"),
         ("rises: 2.0", "grows: 2.0", "grows"),
@@ -105,10 +105,10 @@ def test_a_sound_recipe_is_good(tmp_path):
         ("sources:", "look_alikes: [no-such-cause]\nsources:", "no-such-cause"),
     ],
 )
-def test_a_recipe_that_is_wrong_says_where(tmp_path, old, new, said):
+def test_a_recipe_that_is_wrong_prints_where(tmp_path, old, new, printed):
     done = checked(tmp_path, old, new)
     assert done.code == 1 and "Traceback" not in done.err
-    assert "my-cause.yaml" in done.out and said in done.out
+    assert "my-cause.yaml" in done.out and printed in done.out
 
 
 def test_an_overlay_that_is_wrong_stops_every_command_that_reads_it(tmp_path, store_of):
@@ -119,7 +119,7 @@ def test_an_overlay_that_is_wrong_stops_every_command_that_reads_it(tmp_path, st
         refused(call("--catalogue", folder, *words), 2, "my-cause.yaml", "waitin")
 
 
-def test_a_new_cause_is_three_files_and_the_check_says_what_is_missing(tmp_path):
+def test_a_new_cause_is_three_files_and_the_check_prints_what_is_missing(tmp_path):
     done = call("recipes", "new", "my-cause", "--into", tmp_path)
     assert done.code == 0, done.err
     files = [tmp_path / folder / f"my-cause.{end}" for folder, end in (("diagnostics", "yaml"), ("runbooks", "md"))]
@@ -138,10 +138,10 @@ def test_a_new_cause_is_three_files_and_the_check_says_what_is_missing(tmp_path)
 
 
 @pytest.mark.parametrize(
-    ("name", "said"), [("slow-gpu", "is declared in"), ("My Cause", "small letters and digits with hyphens")]
+    ("name", "printed"), [("slow-gpu", "is declared in"), ("My Cause", "small letters and digits with hyphens")]
 )
-def test_a_new_cause_needs_a_name_of_its_own(tmp_path, name, said):
-    refused(call("recipes", "new", name, "--into", tmp_path), 2, said)
+def test_a_new_cause_needs_a_name_of_its_own(tmp_path, name, printed):
+    refused(call("recipes", "new", name, "--into", tmp_path), 2, printed)
     assert not list(tmp_path.iterdir())
 
 
@@ -162,7 +162,7 @@ def test_an_overlay_that_is_not_there(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "printed"),
     [
         (Answer(200, b'{"status":"success","data":', {"Content-Type": "application/json"}), "JSON"),
         (Answer(200, b'{"status":"success","data":{"resultType":"vector","result":[{"met', cut=60), ""),
@@ -178,21 +178,21 @@ def test_an_overlay_that_is_not_there(tmp_path):
     ids=["half JSON", "cut connection", "login page", "a list", "a scalar", "401", "403", "404", "422", "redirect"],
 )
 @pytest.mark.parametrize("command", ["diagnose", "doctor", "signals"])
-def test_a_server_that_answers_nonsense(command, answer, said):
-    with serving(lambda asked: answer) as server:
+def test_a_server_that_answers_nonsense(command, answer, printed):
+    with serving(lambda params: answer) as server:
         done = call(command, "--prometheus", server.url, "--timeout", "3s")
-    refused(done, 4, said, server.url.removeprefix("http://"))
+    refused(done, 4, printed, server.url.removeprefix("http://"))
 
 
 def test_a_server_that_answers_503_is_tried_again_and_then_given_up():
-    with serving(lambda asked: Answer(503, "starting")) as server:
+    with serving(lambda params: Answer(503, "starting")) as server:
         done = call("diagnose", "--prometheus", server.url, "--timeout", "1s")
     refused(done, 4, "503")
     assert len(server.asked) > 1
 
 
 def test_secrets_never_come_back():
-    with serving(lambda asked: Answer(401, "wrong token s3cret")) as server:
+    with serving(lambda params: Answer(401, "wrong token s3cret")) as server:
         address = server.url.replace("http://", "http://me:s3cret@")
         for words in (("--prometheus", address), ("--prometheus", server.url, "--header", "X-Key: s3cret")):
             done = call("diagnose", *words, "--timeout", "2s")
@@ -214,7 +214,7 @@ def test_an_address_that_is_none(address):
 # ---- stores ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_second_writer_is_told_and_the_first_goes_on(tmp_path):
+def test_a_second_writer_is_reported_and_the_first_goes_on(tmp_path):
     path = tmp_path / "fleet.db"
     with Store.open(path, "w"):
         refused(call("import", recording_path("engine-down"), "--store", path), 4, "fleet.db")
@@ -269,7 +269,7 @@ def test_a_file_that_is_not_there(tmp_path):
     refused(done, done.code, "none.om")
 
 
-def test_a_gzip_cut_short_keeps_what_is_whole_and_says_so(tmp_path):
+def test_a_gzip_cut_short_keeps_what_is_whole_and_prints_so(tmp_path):
     whole = recording_path("engine-down").read_bytes()
     cut = tmp_path / "cut.om.gz"
     cut.write_bytes(whole[: len(whole) * 2 // 3])
@@ -310,7 +310,7 @@ def test_a_choice_of_labels_that_is_none(store_of, text):
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("no-such-baseline", "--baseline 'no-such-baseline' is neither TIME..TIME nor a stored baseline"),
         ("../..", "--baseline '../..' is neither TIME..TIME nor a stored baseline"),
@@ -318,8 +318,8 @@ def test_a_choice_of_labels_that_is_none(store_of, text):
         ("2026-01-01T00:00Z..2026-01-01T00:00Z", "--baseline is empty: its beginning is not before its end"),
     ],
 )
-def test_a_baseline_that_is_none(store_of, text, said):
-    refused(call("diagnose", "--store", store_of("control-steady"), "--baseline", text), 2, said)
+def test_a_baseline_that_is_none(store_of, text, printed):
+    refused(call("diagnose", "--store", store_of("control-steady"), "--baseline", text), 2, printed)
 
 
 @pytest.mark.parametrize("command", list(COMMANDS))

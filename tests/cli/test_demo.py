@@ -36,7 +36,7 @@ def own(tmp_path: Path, name: str, cause: str, fault: str, more: str = "") -> tu
     return "--catalogue", place
 
 
-def test_without_arguments_two_tiers_one_fault_and_what_to_look_at_next() -> None:
+def test_without_arguments_two_tiers_one_fault_and_next_steps() -> None:
     done = call("demo")
     assert done.code == 0 and done.err == ""
     assert "kv-transport-degraded" in done.out and "llama-decode-1" in done.out
@@ -81,10 +81,10 @@ def test_html_and_markdown_go_alone_to_standard_output() -> None:
     page = call("demo", "--fault", "lora-thrash", "-o", "html")
     assert page.code == 0 and page.out.lower().startswith("<!doctype html>") and page.out.rstrip().endswith("</html>")
     ticket = call("demo", "--fault", "lora-thrash", "-o", "markdown")
-    assert ticket.code == 0 and "look at next" not in ticket.out and "look at next" in ticket.err
+    assert ticket.code == 0 and "next steps" not in ticket.out and "next steps" in ticket.err
 
 
-def test_a_fault_that_strikes_nothing_is_a_wrong_demo_and_exits_1(tmp_path: Path) -> None:
+def test_a_fault_that_injects_nothing_is_a_wrong_demo_and_exits_1(tmp_path: Path) -> None:
     """The scenario names a cause but leaves the fleet alone: the diagnosis must not say what the label says."""
     done = call(*own(tmp_path, "engine-hung", "engine-hung", ""), "demo", "--fault", "engine-hung")
     assert done.code == 1
@@ -93,7 +93,7 @@ def test_a_fault_that_strikes_nothing_is_a_wrong_demo_and_exits_1(tmp_path: Path
     )
 
 
-def test_another_fault_than_the_label_says_exits_1(tmp_path: Path) -> None:
+def test_another_fault_than_the_label_prints_exits_1(tmp_path: Path) -> None:
     overlay = own(tmp_path, "slow-gpu", "slow-gpu", "{kind: hang, at: 5m, pods: [vllm-1]}")
     done = call(*overlay, "demo", "--fault", "slow-gpu", "-o", "json")
     assert done.code == 1
@@ -113,7 +113,7 @@ def test_a_fault_named_beside_one_that_is_right_too_is_accepted() -> None:
     assert "accepted: mixed-tier-balancing" in done.out or "right: blended-average-masking" in done.out
 
 
-def test_a_fault_that_metrics_cannot_show_says_why_and_exits_0(tmp_path: Path) -> None:
+def test_a_fault_that_metrics_cannot_show_prints_why_and_exits_0(tmp_path: Path) -> None:
     overlay = own(tmp_path, "quiet", "engine-hung", "", ', not_visible: "answers change, no metric reads them"')
     done = call(*overlay, "demo", "--fault", "quiet")
     assert done.code == 0
@@ -141,7 +141,7 @@ def test_the_list_names_every_cause_and_every_recording() -> None:
 
 
 @pytest.mark.parametrize("name", ["kv-preemption-thrash", "slow-replica", "control-steady"])
-def test_recordings_are_still_played(name: str) -> None:
+def test_recordings_are_still_simulated(name: str) -> None:
     done = call("demo", "--recording", name, "-o", "json")
     assert done.code == 0
     document = json.loads(done.out)
@@ -159,4 +159,4 @@ def test_what_does_not_exist_is_one_line_with_near_names() -> None:
     refused(call("demo", "--fault", "zzz"), 2, "zzz", "demo --list")
     refused(call("demo", "--fault", "control-steady"), 2, "control-steady", "nothing strikes it")
     refused(call("demo", "--recording", "slow-replik"), 2, "slow-replik", "slow-replica")
-    refused(call("demo", "--fault", "engine-hung", "--recording", "engine-hung"), 2, "one of them")
+    refused(call("demo", "--fault", "engine-hung", "--recording", "engine-hung"), 2, "mutually exclusive")

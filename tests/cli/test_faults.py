@@ -35,8 +35,8 @@ def assert_one_line(done: Done) -> None:
     """A code of the contract; where it says no, one line on stderr; never a fault of inferdoc's own."""
     assert done.code in (0, 1, 2, 3, 4), done
     assert "Traceback" not in done.err and "fault in inferdoc itself" not in done.err, done.err
-    said = [line for line in done.err.splitlines() if line.startswith("inferdoc: ")]
-    assert len(said) in {0: (0,), 2: (1,), 4: (1,)}.get(done.code, (0, 1)), done.err
+    printed = [line for line in done.err.splitlines() if line.startswith("inferdoc: ")]
+    assert len(printed) in {0: (0,), 2: (1,), 4: (1,)}.get(done.code, (0, 1)), done.err
 
 
 # ---- the classes of fault -------------------------------------------------------------------------------------------
@@ -103,7 +103,7 @@ def test_a_configuration_that_makes_no_sense(tmp_path: Path, store_of, text: str
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "printed"),
     [
         ("[" * DEEP, "nested"),
         ("{a: " * DEEP, "nested"),
@@ -121,12 +121,12 @@ def test_a_configuration_that_makes_no_sense(tmp_path: Path, store_of, text: str
         ("a: *b", "undefined alias"),
     ],
 )
-def test_yaml_that_would_crash_or_stall_a_reader(tmp_path: Path, text: str, said: str) -> None:
+def test_yaml_that_would_crash_or_stall_a_reader(tmp_path: Path, text: str, printed: str) -> None:
     path = tmp_path / "mine" / "diagnostics" / "my-cause.yaml"
     path.parent.mkdir(parents=True)
     path.write_text(text)
     for words in (("recipes", "list"), ("recipes", "check")):
-        refused(call("--catalogue", tmp_path / "mine", *words), 2, "my-cause.yaml", said)
+        refused(call("--catalogue", tmp_path / "mine", *words), 2, "my-cause.yaml", printed)
     listed = tmp_path / "targets.yaml"
     listed.write_text(text)
     assert_one_line(call("collect", "--file-sd", listed, "--once", "--store", tmp_path / "a.db"))
@@ -147,7 +147,7 @@ def test_deep_yaml_does_not_end_the_interpreter(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("command", ["diagnose", "forecast"])
 def test_an_answer_of_many_levels(command: str, body: bytes) -> None:
-    with serving(lambda asked: Answer(200, body, {"Content-Type": "application/json"})) as server:
+    with serving(lambda options_given: Answer(200, body, {"Content-Type": "application/json"})) as server:
         done = call(
             command, "--prometheus", server.url, "--timeout", "2s", *(["--tz", "UTC"] * (command == "forecast"))
         )
@@ -166,12 +166,13 @@ def test_a_plan_of_many_levels(tmp_path: Path) -> None:
 def test_no_header_value_comes_back_however_short(value: str) -> None:
     secret = value.removeprefix("Bearer ")
     access = Access("http://127.0.0.1:9", headers={"X-Key": value})
-    for said in (f"bad key {value}", f"key '{secret}' is unknown", f"{secret}: no", f"X-Key={secret}"):
+    for printed in (f"bad key {value}", f"key '{secret}' is unknown", f"{secret}: no", f"X-Key={secret}"):
         assert (
-            secret not in access.redact(said).split("key")[-1].replace("unknown", "").replace("is", "").split("no")[0]
-        ), said
+            secret
+            not in access.redact(printed).split("key")[-1].replace("unknown", "").replace("is", "").split("no")[0]
+        ), printed
     assert access.redact("maximum is 1234 abcd k3yz") == "maximum is 1234 abcd k3yz"
-    with serving(lambda asked: Answer(401, f"who is <{value}>?")) as server:
+    with serving(lambda options_given: Answer(401, f"who is <{value}>?")) as server:
         done = call("diagnose", "--prometheus", server.url, "--header", f"X-Key: {value}", "--timeout", "2s")
     assert f"<{secret}>" not in done.err and f"<{value}>" not in done.err and done.code == 4
 
@@ -197,7 +198,7 @@ def test_a_fault_of_our_own_is_one_line_and_70(monkeypatch: pytest.MonkeyPatch) 
     assert shown.code == faults.OWN_FAULT and "Traceback" in shown.err and shown.err.endswith(done.err)
 
 
-def test_a_watch_says_the_fault_and_goes_on(monkeypatch: pytest.MonkeyPatch, store_of) -> None:
+def test_a_watch_prints_the_fault_and_goes_on(monkeypatch: pytest.MonkeyPatch, store_of) -> None:
     rounds: list[str] = []
 
     def judged(*_: object) -> None:
@@ -214,7 +215,7 @@ def test_a_watch_says_the_fault_and_goes_on(monkeypatch: pytest.MonkeyPatch, sto
     assert done.code == ExitCode.INTERRUPTED
 
 
-def test_a_watch_that_was_asked_for_nonsense_ends(store_of) -> None:
+def test_a_watch_with_a_wrong_option_ends(store_of) -> None:
     refused(call("diagnose", "--store", store_of("control-steady"), "--watch", "--since", "soon"), 2, "soon")
 
 

@@ -27,7 +27,7 @@ def completed(words: str) -> set[str]:
 
 
 @pytest.mark.parametrize("group", [(), *((name,) for name in GROUPS)])
-def test_nothing_else_typed_is_a_wish_for_help(group) -> None:
+def test_nothing_else_typed_requests_help(group) -> None:
     done = call(*group)
     assert done.code == 0 and done.err == "" and done.out.startswith("Usage: inferdoc")
     assert "Commands:" in done.out and done.out == call(*group, "--help").out
@@ -67,10 +67,14 @@ def test_a_broken_configuration_completes_nothing(tmp_path: Path) -> None:
     assert completed("recipes show engine-h") == set()
 
 
-def test_the_shell_asks_the_installed_command() -> None:
-    asked = {"_INFERDOC_COMPLETE": "bash_complete", "COMP_WORDS": "inferdoc recipes show engine-h", "COMP_CWORD": "3"}
+def test_the_shell_requests_the_installed_command() -> None:
+    arguments = {
+        "_INFERDOC_COMPLETE": "bash_complete",
+        "COMP_WORDS": "inferdoc recipes show engine-h",
+        "COMP_CWORD": "3",
+    }
     run = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
-    done = subprocess.run(run, env=os.environ | asked, capture_output=True, text=True, check=True)
+    done = subprocess.run(run, env=os.environ | arguments, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["plain,engine-hung"]
 
 
@@ -99,7 +103,7 @@ def test_messages_as_json_for_a_log_collector(level: str, tmp_path: Path) -> Non
     assert call(*run).err.splitlines() != done.err.splitlines(), "text without the flag"
 
 
-def test_a_source_whose_samples_are_old_says_how_old(store_of) -> None:
+def test_a_source_whose_samples_are_old_prints_how_old(store_of) -> None:
     done = call("diagnose", "--store", store_of("control-steady"), "--since", "10m", "--until", "2200-01-01T00:00:00Z")
     newest = call("diagnose", "--store", store_of("control-steady"), "--until", "latest", "-o", "json")
     day = json.loads(newest.out)["window"]["until"][:10]

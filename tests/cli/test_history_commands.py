@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from inferdoc.incidents import looks
-from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents import runs
 from inferdoc.incidents.record import Record
+from inferdoc.incidents.runs import RunOutcome
 from tests.cli.command import call, refused
 from tests.incidents.alerts import NOW, alert, document_of, entered
 
@@ -21,12 +21,12 @@ def left(tmp_path_factory, store_of):
     record = Record(path, writing=True)
     for at, answer in zip((NOW, NOW + 86_400), answers, strict=True):
         entered(record, alert(starts=at), now=at)
-        look, _ = looks.begin(record, at)
-        looks.finish(record, look, LookResult(answer), at, ())
+        run, _ = runs.begin(record, at)
+        runs.finish(record, run, RunOutcome(answer), at, ())
         if at == NOW:
             entered(record, alert(starts=at, ends=at + 600), now=at + 600)
-            look, _ = looks.begin(record, at + 600)
-            looks.finish(record, look, LookResult(answer, ended_by="rollout of vllm: 2 pods"), at + 600, ())
+            run, _ = runs.begin(record, at + 600)
+            runs.finish(record, run, RunOutcome(answer, ended_by="rollout of vllm: 2 pods"), at + 600, ())
     ids = [incident.id for incident in record.incidents()]
     record.close()
     return str(path), ids
@@ -34,18 +34,18 @@ def left(tmp_path_factory, store_of):
 
 def test_the_list_has_the_newest_first(left):
     path, (newest, oldest) = left
-    told = call("history", "--record", path)
-    assert told.code == 0
-    words = " ".join(told.out.split())
+    result = call("history", "--record", path)
+    assert result.code == 0
+    words = " ".join(result.out.split())
     assert words.index(newest) < words.index(oldest) and "before it ended: rollout of vllm" in words
     assert oldest not in call("history", "--record", path, "--open").out
     assert [row["id"] for row in json.loads(call("history", "--record", path, "-o", "json").out)] == [newest, oldest]
 
 
-def test_one_incident_has_its_looks_and_its_document(left):
+def test_one_incident_has_its_runs_and_its_document(left):
     path, (newest, oldest) = left
     text = call("history", oldest, "--record", path).out
-    assert "alerts" in text and "looks" in text and "resolved:" in text
+    assert "alerts" in text and "diagnosis runs" in text and "resolved:" in text
     assert json.loads(call("history", newest, "--record", path, "-o", "json").out)["findings"][0]["id"] == "engine-hung"
     assert call("history", newest, "--record", path, "-o", "html").out.startswith("<!DOCTYPE html>")
 
@@ -54,18 +54,18 @@ def test_one_incident_has_its_looks_and_its_document(left):
 def test_the_text_fits_the_terminal(left, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
     path, (newest, oldest) = left
-    for told in (
+    for result in (
         call("history", "--record", path),
         call("history", oldest, "--record", path),
         call("diff", newest, oldest, "--record", path),
     ):
-        assert told.out and max(map(len, told.out.splitlines())) <= columns
+        assert result.out and max(map(len, result.out.splitlines())) <= columns
 
 
 def test_two_incidents_are_compared(left):
     path, (newest, oldest) = left
-    told = call("diff", oldest, newest, "--record", path)
-    assert told.code == 1 and "kv-preemption-thrash" in told.out and "engine-hung" in told.out
+    result = call("diff", oldest, newest, "--record", path)
+    assert result.code == 1 and "kv-preemption-thrash" in result.out and "engine-hung" in result.out
     assert call("diff", newest, newest, "--record", path).code == 0
     assert any(row["weighty"] for row in json.loads(call("diff", oldest, newest, "--record", path, "-o", "json").out))
 

@@ -56,7 +56,7 @@ def test_without_a_server_the_ways_to_one_are_named():
 
 def test_an_existing_file_is_not_replaced():
     Path("inferdoc.toml").write_text("[recipes]\n")
-    refused(call("init"), 2, "inferdoc.toml: exists; --force replaces it")
+    refused(call("init"), 2, "inferdoc.toml: file exists; pass --force")
     assert Path("inferdoc.toml").read_text() == "[recipes]\n"
 
 

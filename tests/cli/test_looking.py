@@ -24,7 +24,7 @@ def pools(tmp_path):
     return "--store", stored(made.text(), tmp_path)
 
 
-def test_doctor_says_who_is_there_and_how_it_knows(pools):
+def test_doctor_prints_who_is_there_and_how_it_knows(pools):
     done = call("doctor", *pools)
     assert done.code == 0 and done.err == ""
     lines = {" ".join(line.split()) for line in done.out.splitlines()}
@@ -34,7 +34,7 @@ def test_doctor_says_who_is_there_and_how_it_knows(pools):
     assert any(line.startswith("interval 5 s, rates over 25 s") for line in lines)
 
 
-def test_doctor_says_what_is_missing_what_needs_it_and_how_to_switch_it_on(pools):
+def test_doctor_prints_what_is_missing_what_needs_it_and_how_to_switch_it_on(pools):
     words = " ".join(call("doctor", *pools).out.split())
     blind, _, rest = words.partition("could be seen, by the causes")[2].partition("not in use")
     assert "+2 scrape the llm-d autoscaler or kube-state-metrics: autoscaler-blind, autoscaler-oscillation" in blind
@@ -91,18 +91,18 @@ def test_signals_against_their_bands(store_of):
         assert row["outside"] is beyond
 
 
-def test_what_is_not_well_says_what_it_means_and_what_to_do(store_of, monkeypatch):
+def test_what_is_not_well_prints_what_it_means_and_what_to_do(store_of, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     lines = call("signals", "--store", store_of("slow-replica"), "--health").out.splitlines()
-    told = {row.title: row for row in catalogue().health}
+    reported = {row.title: row for row in catalogue().health}
     found = 0
     for at, line in enumerate(lines):
         title = line[2:].split("  ")[0]
-        if line.startswith("!") and title in told:
+        if line.startswith("!") and title in reported:
             block = " ".join(
                 " ".join(itertools.takewhile(lambda each: each.startswith(" " * 10), lines[at + 1 :])).split()
             )
-            assert f"means: {told[title].says}" in block and f"do: {told[title].do}" in block
+            assert f"means: {reported[title].says}" in block and f"do: {reported[title].do}" in block
             found += 1
     assert found >= 2 and any("vllm-1: Inter-token latency, mean rose from" in line for line in lines)
 
@@ -147,7 +147,7 @@ def test_pods_stand_in_the_order_of_their_numbers(tmp_path):
     assert [row["pod"] for row in rows] == ["vllm-0", "vllm-2", "vllm-10"]
 
 
-def test_latencies_are_held_against_the_slo(store_of, tmp_path):
+def test_latencies_are_compared_with_the_slo(store_of, tmp_path):
     config = tmp_path / "inferdoc.toml"
     config.write_text("[[slo]]\nlimits = { ttft_p99 = 0.001 }\n[[pods]]\npod = '.*'\ntokens_per_second = 1000000\n")
     done = call("--config", config, "signals", "--store", store_of("control-steady"), "--health", "-o", "json")
@@ -158,8 +158,8 @@ def test_latencies_are_held_against_the_slo(store_of, tmp_path):
 
 def test_signals_at_another_moment(store_of):
     """Before the fault the cache was not full."""
-    calm = call("signals", "--store", store_of("kv-preemption-thrash"), "--until", "1795252740", "-o", "json")
-    usage = next(row for row in json.loads(calm.out) if row["signal"] == "kv_usage")
+    healthy = call("signals", "--store", store_of("kv-preemption-thrash"), "--until", "1795252740", "-o", "json")
+    usage = next(row for row in json.loads(healthy.out) if row["signal"] == "kv_usage")
     assert usage["value"] < 0.5
 
 

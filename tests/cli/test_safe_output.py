@@ -47,8 +47,8 @@ def recorded(folder: Path, pod: str, model: str) -> Path:
         return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
     text = gzip.decompress(recording_path("kv-preemption-thrash").read_bytes()).decode()
-    wanted = ("vllm:", "up{", "# TYPE vllm:", "# EOF")
-    lines = [line for line in text.split("\n") if line.startswith(wanted) and "_created{" not in line]
+    expected = ("vllm:", "up{", "# TYPE vllm:", "# EOF")
+    lines = [line for line in text.split("\n") if line.startswith(expected) and "_created{" not in line]
     page = "\n".join([*lines, ""]).replace('pod="vllm-0"', f'pod="{quoted(pod)}"')
     file = folder / "hostile.om"
     file.write_text(page.replace('model_name="tiny"', f'model_name="{quoted(model)}"'), "utf-8", newline="\n")

@@ -9,8 +9,8 @@ from types import SimpleNamespace
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cluster import look
-from inferdoc.cluster.look import look_at_cluster, probe_pods, weigh
+from inferdoc.cluster import evidence
+from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, weigh
 from inferdoc.cluster.pods import facts_of
 from inferdoc.errors import ExitCode
 from inferdoc.judging.model import ClusterFact, Finding
@@ -88,22 +88,22 @@ def test_the_last_end_of_a_container_decides(cluster, stores):
 
 def test_it_stands_in_the_report_and_no_secret_does(cluster, stores):
     done = diagnosed(stores, "--kubernetes", "-vv")
-    said = " ".join(done.out.split())
-    assert "the kernel killed a container for want of host memory: vllm ended: OOMKilled, exit code 137" in said
-    assert "loaded weights\\u001b[31m" in said and "\x1b" not in done.out
+    printed = " ".join(done.out.split())
+    assert "the kernel killed a container for want of host memory: vllm ended: OOMKilled, exit code 137" in printed
+    assert "loaded weights\\u001b[31m" in printed and "\x1b" not in done.out
     (cluster / "last.log").write_text(LOG.split("\n")[0])
     done = diagnosed(stores, "--kubernetes", "-vv")
     assert "HF_TOKEN=***" in done.out and "hf_abc" not in done.out + done.err
 
 
-def test_only_reads_are_asked_for(cluster, stores):
+def test_only_reads_are_requested(cluster, stores):
     diagnosed(stores, "--kubernetes")
-    asked = (cluster / "log").read_text().splitlines()
-    assert {tuple(line.split()[:1]) for line in asked} == {("get",), ("logs",)}
-    assert all("--request-timeout=10s" in line and "--namespace=sim" in line for line in asked)
+    queried = (cluster / "log").read_text().splitlines()
+    assert {tuple(line.split()[:1]) for line in queried} == {("get",), ("logs",)}
+    assert all("--request-timeout=10s" in line and "--namespace=sim" in line for line in queried)
 
 
-def test_without_the_flag_nothing_is_asked(cluster, stores):
+def test_without_the_flag_nothing_is_requested(cluster, stores):
     diagnosed(stores)
     assert not (cluster / "log").exists()
 
@@ -112,7 +112,7 @@ def test_a_cluster_that_refuses_is_one_warning(cluster, stores, monkeypatch):
     monkeypatch.setenv("REFUSE", "1")
     done = diagnosed(stores, "--kubernetes")
     assert done.code == ExitCode.FINDINGS
-    assert done.err.count("\n") == 1 and "the cluster was not looked at" in done.err and "(Forbidden)" in done.err
+    assert done.err.count("\n") == 1 and "Kubernetes was not queried" in done.err and "(Forbidden)" in done.err
     assert len((cluster / "log").read_text().splitlines()) == 1
 
 
@@ -121,14 +121,14 @@ def test_no_kubectl_is_one_warning(stores, monkeypatch, tmp_path):
     done = diagnosed(stores, "--kubernetes")
     assert done.code == ExitCode.FINDINGS
     assert done.err == (
-        "warning: the cluster was not looked at: kubectl is not installed; run where it is, or leave --kubernetes out\n"
+        "warning: Kubernetes was not queried: kubectl is not installed; run where it is, or leave --kubernetes out\n"
     )
 
 
 def test_an_answer_that_is_no_json_is_one_warning(cluster, stores):
     (cluster / "pod.json").write_text("<html>")
     done = diagnosed(stores, "--kubernetes")
-    assert "the cluster was not looked at: kubectl did not answer with JSON" in done.err
+    assert "Kubernetes was not queried: kubectl did not answer with JSON" in done.err
 
 
 # ---- single facts ---------------------------------------------------------------------------------------------------
@@ -203,24 +203,24 @@ def test_a_sign_of_neither_changes_nothing():
 
 
 def test_what_is_no_name_is_on_no_command_line():
-    asked = []
+    queried = []
     answer = SimpleNamespace(
         findings=[finding("engine-oom", pods=("--all-namespaces", "10.0.0.1:8000", "a b"))],
         source=SimpleNamespace(warnings=[]),
         summary="",
     )
-    look_at_cluster(answer, load_catalogue(), lambda words: asked.append(words) or "{}")
-    assert asked == []
+    add_cluster_evidence(answer, load_catalogue(), lambda words: queried.append(words) or "{}")
+    assert queried == []
 
 
 def test_a_sign_must_speak_for_a_cause_that_there_is(tmp_path):
     (tmp_path / "collectors").mkdir()
     path = tmp_path / "collectors" / "cluster.yaml"
     path.write_text("signs:\n  odd: {says: odd, log: '(', speaks_for: [engine-om]}\n", "utf-8")
-    said = load_catalogue([tmp_path]).problems()
-    assert len(said) == 2
-    assert 'no such cause "engine-om"' in said[0] and "engine-oom" in said[0]
-    assert "not a regular expression" in said[1]
+    printed = load_catalogue([tmp_path]).problems()
+    assert len(printed) == 2
+    assert 'no such cause "engine-om"' in printed[0] and "engine-oom" in printed[0]
+    assert "not a regular expression" in printed[1]
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_sign_must_speak_for_a_cause_that_there_is(tmp_path):
     [(0, "engine-hung", "proven"), (200, "engine-hung", "possible"), (503, "engine-hung", "likely")],
 )
 def test_a_request_proves_a_hang_or_leaves_it_possible(status, id_, certainty, engine, monkeypatch):
-    monkeypatch.setattr(look, "PROBE_SECONDS", 0.3)
+    monkeypatch.setattr(evidence, "PROBE_SECONDS", 0.3)
     engine.status = status
     answer = SimpleNamespace(
         findings=[finding(id_, pods=("p0", "p1"))], source=SimpleNamespace(warnings=[]), summary=""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.cluster.masking import masked
+from inferdoc.cluster.pods import masked
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from inferdoc.cluster.masking import masked
         ("eyJhbGciOi.eyJzdWIi.sig is expired", "*** is expired"),
     ],
 )
-def test_what_looks_like_a_secret_is_not_handed_on(line, shown):
+def test_what_resembles_a_secret_is_not_handed_on(line, shown):
     assert masked(line) == shown
 
 

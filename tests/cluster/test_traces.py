@@ -35,7 +35,7 @@ def answer(simulated) -> Diagnosis:
     return structs.replace(found, findings=found.findings[:1])
 
 
-def told(*traced: tuple[str, str, str, float]) -> dict:
+def exemplar_answer(*traced: tuple[str, str, str, float]) -> dict:
     """As the API answers. traced: series, pod, trace, seconds."""
     rows = [
         {
@@ -57,7 +57,7 @@ def linked(answer: Diagnosis, respond) -> list[Asked]:
 def test_the_slowest_of_the_pods_of_a_finding(answer):
     pod = answer.findings[0].scope.pods[0]
     rows = [(E2E, pod, f"id{n}", float(n)) for n in (3, 9, 1, 7, 5)]
-    asked = linked(answer, lambda one: told(*rows, (E2E, "somebody-else", "other", 99.0)))
+    asked = linked(answer, lambda one: exemplar_answer(*rows, (E2E, "somebody-else", "other", 99.0)))
     traces = answer.findings[0].traces
     assert [(trace.trace_id, trace.value, trace.pod) for trace in traces] == [
         ("id9", 9.0, pod),
@@ -68,22 +68,22 @@ def test_the_slowest_of_the_pods_of_a_finding(answer):
     assert float(asked[0].params["start"]) <= float(asked[0].params["end"]) and len(asked) == 1
 
 
-def test_a_request_that_many_scrapes_tell_is_one_link(answer):
+def test_a_request_that_many_scrapes_report_is_one_link(answer):
     pod = answer.findings[0].scope.pods[0]
-    linked(answer, lambda one: told((E2E, pod, "a", 9.0), (E2E, pod, "a", 9.0), (E2E, pod, "b", 7.0)))
+    linked(answer, lambda one: exemplar_answer((E2E, pod, "a", 9.0), (E2E, pod, "a", 9.0), (E2E, pod, "b", 7.0)))
     assert [trace.trace_id for trace in answer.findings[0].traces] == ["a", "b"]
 
 
-def test_what_hurts_is_asked_first_and_what_has_none_gives_way(answer):
+def test_what_affects_is_requested_first_and_what_has_none_gives_way(answer):
     pod = answer.findings[0].scope.pods[0]
     empty = {"status": "success", "data": []}
-    asked = linked(answer, lambda one: told((E2E, pod, "a", 2.0)) if "e2e" in one.params["query"] else empty)
+    asked = linked(answer, lambda one: exemplar_answer((E2E, pod, "a", 2.0)) if "e2e" in one.params["query"] else empty)
     assert answer.findings[0].traces[0].signal.startswith("e2e") and "e2e" in asked[-1].params["query"]
 
 
 def test_an_id_is_quoted_and_every_format_shows_the_link(answer):
     pod = answer.findings[0].scope.pods[0]
-    linked(answer, lambda one: told((E2E, pod, 'x"/><script>', 4.0)))
+    linked(answer, lambda one: exemplar_answer((E2E, pod, 'x"/><script>', 4.0)))
     address = "https://tempo.example.org/trace/x%22%2F%3E%3Cscript%3E"
     assert answer.findings[0].traces[0].url == address
     for form in ("text", "markdown", "html", "json"):
@@ -99,10 +99,10 @@ def test_a_server_without_exemplars_is_one_warning(answer, status):
     assert "\n" not in warning and answer.findings[0].traces == []
 
 
-def test_nothing_is_asked_without_an_address_or_of_a_store(answer, store_of):
+def test_nothing_is_requested_without_an_address_or_of_a_store(answer, store_of):
     with closing(open_source(store=str(store_of("slow-replica")))) as source:
         link_traces(answer, source, catalogue(), URL)
-    with serving(lambda one: told()) as server, closing(open_source(prometheus=server.url)) as source:
+    with serving(lambda one: exemplar_answer()) as server, closing(open_source(prometheus=server.url)) as source:
         link_traces(answer, source, catalogue(), None)
         assert not [asked for asked in server.asked if asked.path.endswith("query_exemplars")]
     assert answer.findings[0].traces == []

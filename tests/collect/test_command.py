@@ -159,12 +159,12 @@ def test_what_cannot_be_collected(tmp_path: Path) -> None:
     store = str(tmp_path / "fleet.db")
     code, output = run("--store", store)
     assert code == 2
-    assert "nothing to collect: give --target, --file-sd, --http-sd or --eplb-log" in output
+    assert "no targets; pass --target, --file-sd, --http-sd or --eplb-log" in output
     with pytest.raises(SourceError, match=r"none of 1 targets could be scraped: 127\.0\.0\.1:1: connection refused"):
         run("--store", store, "--target", "127.0.0.1:1", "--once")
     code, output = run("--store", store, "--target", "127.0.0.1:1", "--header", "X-Key=s3cret")
     assert code == 2
-    assert "a --header is written NAME: VALUE" in output and "s3cret" not in output
+    assert "--header must be NAME: VALUE" in output and "s3cret" not in output
 
 
 def test_an_empty_store_path_is_no_default(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
@@ -180,7 +180,7 @@ def test_an_empty_store_path_is_no_default(tmp_path: Path, monkeypatch: pytest.M
     ):
         for empty in ("", " "):
             assert main.run([*command_line, "--store", empty]) == ExitCode.USAGE
-            assert "--store is empty: give the path of a store, or leave it out" in capsys.readouterr().err
+            assert "--store must not be empty" in capsys.readouterr().err
     assert not default.exists()
 
 

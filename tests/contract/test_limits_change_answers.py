@@ -17,7 +17,7 @@ from msgspec import structs
 from inferdoc.audit import observe
 from inferdoc.audit.quantities import compute_bound_batch
 from inferdoc.audit.waste import WASTES
-from inferdoc.audit.watched import Watched
+from inferdoc.audit.window_data import Watched
 from inferdoc.capacity.transfer import reload_seconds_per_token
 from inferdoc.catalogue.check_observation import read_limits
 from inferdoc.catalogue.conditions import Fact, Level, Reaches
@@ -150,7 +150,7 @@ def night(tiers: Tiers) -> Watched:
 def reuse(tiers: Tiers) -> float | None:
     fleet = lab.watched(hits(0.25, 0.25, 0.25, 0.25, prefill_tokens_rate=1500.0, prefill_seconds_per_token=1e-4))
     entry = next(s for s in lab.verdicts(fleet).standing if s.state.id == "prefix-hits-at-chance")
-    return WASTES["misses_by_chance"].of(replace(fleet, tiers=tiers), entry.units)
+    return WASTES["misses_by_chance"].measure(replace(fleet, tiers=tiers), entry.units)
 
 
 def too_little(tiers: Tiers) -> object:

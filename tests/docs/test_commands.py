@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.incidents import looks
-from inferdoc.incidents.looks import LookResult
+from inferdoc.incidents import runs
 from inferdoc.incidents.record import Record
+from inferdoc.incidents.runs import RunOutcome
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
@@ -134,11 +134,11 @@ def record_of(folder: Path, *incidents: str) -> None:
     for number, name in enumerate(incidents):
         at = NOW + number * 7 * 86_400
         entered(kept, alert(starts=at), now=at)
-        look, incident = looks.begin(kept, at)
-        looks.finish(kept, look, LookResult(answer), at, ())
+        run, incident = runs.begin(kept, at)
+        runs.finish(kept, run, RunOutcome(answer), at, ())
         entered(kept, alert(starts=at, ends=at + 600), now=at + 600)
-        look, incident = looks.begin(kept, at + 600)
-        looks.finish(kept, look, LookResult(answer), at + 600, ())
+        run, incident = runs.begin(kept, at + 600)
+        runs.finish(kept, run, RunOutcome(answer), at + 600, ())
         with kept.writing() as connection:
             connection.execute("PRAGMA defer_foreign_keys = ON")
             for table, column in (("incident", "id"), ("alert", "incident"), ("look", "incident")):
@@ -241,7 +241,7 @@ def problems(commands: Iterable[Shown], given: Path, fleet: Simulated, servers: 
     if any("--prometheus" in one.words for one in commands) and "http://prometheus:9090" not in servers:
         pytest.skip(prometheus_server.MISSING)
     onset = fleet.scenario.start + fleet.scenario.expect.onset
-    return [told for one in commands if (told := problem(one, given, servers, onset))]
+    return [result for one in commands if (result := problem(one, given, servers, onset))]
 
 
 @pytest.mark.takes_long("a page shows up to twenty commands")
@@ -261,7 +261,7 @@ def test_every_command_of_a_runbook_answers(given, fleet, servers):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "result"),
     [
         ("```sh\ninferdoc diagnose --store fleet.db --sinse 1h\n```", "--sinse"),
         ("```\n$ x\ninferdoc store info --store fleet.db && inferdoc doctr\n```", "doctr"),
@@ -270,11 +270,11 @@ def test_every_command_of_a_runbook_answers(given, fleet, servers):
         ("ask `inferdoc signals --healthy` first", "--healthy"),
     ],
 )
-def test_a_command_that_does_not_answer_is_seen(text, told, tmp_path, given, fleet, servers):
+def test_a_command_that_does_not_answer_is_seen(text, result, tmp_path, given, fleet, servers):
     page = tmp_path / "page.md"
     page.write_text(f"# A page\n\n{text}\n", "utf-8")
     (found,) = problems(shown(page), given, fleet, servers)
-    assert told in found
+    assert result in found
 
 
 def test_what_is_not_run_is_still_shown_somewhere():

@@ -76,15 +76,15 @@ def test_a_finding_is_a_series_per_pod(sick):
     assert sum(value for _, value in rows["inferdoc_causes_not_judged"]) == len(sick.not_judged)
 
 
-def test_a_diagnosis_that_is_old_says_nothing(sick):
+def test_a_diagnosis_that_is_old_prints_nothing(sick):
     rounds = judged(sick)
     now = time.time()
     assert rounds.newest(now + 60) is not None
     assert rounds.newest(now + STALE_ROUNDS * 60 + 1) is None
 
 
-def test_a_round_that_fails_is_counted_said_once_and_tried_again():
-    results, said = [SourceError("no server"), SourceError("no server"), KeyError("odd"), 3], []
+def test_a_round_that_fails_is_counted_printed_once_and_tried_again():
+    results, printed = [SourceError("no server"), SourceError("no server"), KeyError("odd"), 3], []
 
     def work():
         result = results.pop(0)
@@ -92,11 +92,11 @@ def test_a_round_that_fails_is_counted_said_once_and_tried_again():
             raise result
         return result
 
-    rounds: Rounds = Rounds("diagnosis", work, 60.0, said.append)
+    rounds: Rounds = Rounds("diagnosis", work, 60.0, printed.append)
     for _ in range(4):
         rounds.once()
     assert (rounds.done, rounds.failed) == (1, 3) and rounds.newest().value == 3
-    assert said == ["diagnosis: no server", "diagnosis: KeyError: 'odd'", "diagnosis: well again"]
+    assert printed == ["diagnosis: no server", "diagnosis: KeyError: 'odd'", "diagnosis: well again"]
 
 
 def test_the_page_has_what_is_declared_and_nothing_else(sick, tmp_path, store_of):
@@ -188,14 +188,14 @@ def test_collecting_serves_its_health_and_a_verdict(tmp_path):
     threading.Thread(target=server.serve_forever, daemon=True).start()
     address, pages = free_address(), []
 
-    def look():
+    def scrape_once():
         while not ended.is_set():
             with contextlib.suppress(OSError):
                 pages.append(read(address))
             ended.wait(0.1)
 
     ended = threading.Event()
-    watcher = threading.Thread(target=look)
+    watcher = threading.Thread(target=scrape_once)
     watcher.start()
     target = f"http://127.0.0.1:{server.server_address[1]}/metrics,pod=vllm-0"
     where = ("--store", tmp_path / "s.db", "--expose", address, "--judge-every", "1s", "--forecast-every", "1s")

@@ -7,9 +7,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import Life, Lineage, divide, trace
 from inferdoc.fleet.members import Fleet, Member, Pool, resolve
-from inferdoc.fleet.silent import add_silent
 from inferdoc.fleet.workloads import workload
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalMatrix
@@ -45,11 +45,11 @@ def places(lineage) -> dict[str, str]:
         ("10.0.0.7:8000", ("10.0.0.7:8000", "")),
     ],
 )
-def test_a_name_tells_workload_and_template(pod, expected):
+def test_a_name_reports_workload_and_template(pod, expected):
     assert workload(pod) == expected
 
 
-def test_an_owner_tells_more_than_a_name():
+def test_an_owner_reports_more_than_a_name():
     assert workload("odd", {"odd": "llama"}) == ("llama", "")
     assert workload(OLD, {OLD: "chat-6d4b75cb6d"}) == ("chat", "6d4b75cb6d")
 
@@ -116,7 +116,7 @@ def test_a_rollout_that_changes_the_caches_is_dealt_by_load():
     assert places(trace(frame, resolve(frame, catalogue().tiers))) == {"b-0": "a-1", "b-1": "a-0"}
 
 
-def test_load_decides_nothing_where_the_times_tell():
+def test_load_decides_nothing_where_the_times_report():
     """Replaced twice over: the second cannot have come before itself, however busy each was."""
     rows = {"a-0": alive(0, 20), "b-0": 4 * alive(22, 60), "c-0": alive(62, N - 1), "x-0": alive(0, N - 1)}
     frame = frame_of({"running": rows})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.fleet.members import Assignment, Wanted, resolve, tier_of_model
+from inferdoc.fleet.members import Assignment, FleetFilter, resolve, tier_of_model
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 from tests.judging.frames import catalogue
@@ -91,7 +91,7 @@ def test_a_pool_is_like_pods_and_a_family_serves_one_model():
 
 @pytest.mark.parametrize("label", ["role", "llm_d_ai_role", "llmd_role"])
 @pytest.mark.parametrize("role", ["prefill", "decode", "both"])
-def test_a_label_tells_the_role(label, role):
+def test_a_label_reports_the_role(label, role):
     member = only(frame(running=[(engine(**{label: role}), 1.0)]))
     assert member.role == role and dict(member.why)["role"] == f"label {label}"
 
@@ -108,18 +108,18 @@ def test_a_label_tells_the_role(label, role):
         ("prefill-decode-0", "both"),
     ],
 )
-def test_a_name_tells_the_role(pod, role):
+def test_a_name_reports_the_role(pod, role):
     assert only(frame(running=[(engine(pod), 1.0)])).role == role
 
 
-def test_behaviour_tells_a_prefill_pod():
+def test_behaviour_reports_a_prefill_pod():
     member = only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 1.0)]))
     assert member.role == "prefill" and "one token" in dict(member.why)["role"]
     assert only(frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 80.0)])).role == "both"
 
 
 @pytest.mark.parametrize(("finished", "role"), [(0.5, "prefill"), (1e-4, "both")])
-def test_a_few_short_answers_tell_no_prefill_pod(finished, role):
+def test_a_few_short_answers_report_no_prefill_pod(finished, role):
     made = frame(running=[(engine(), 1.0)], output_len_mean=[(engine(), 1.0)], request_rate=[(engine(), finished)])
     assert only(made).role == role
 
@@ -213,7 +213,7 @@ def test_unknown_hardware_is_unknown_and_has_cautious_defaults():
         ("NVIDIA GeForce GTX 1080", None),
     ],
 )
-def test_the_model_name_of_the_card_tells_the_tier(model, tier):
+def test_the_model_name_of_the_card_reports_the_tier(model, tier):
     assert tier_of_model(model, TIERS) == tier
     assert tier is None or tier in TIERS.tiers
 
@@ -258,19 +258,19 @@ def test_configuration_before_label_before_card():
 
 
 @pytest.mark.parametrize(
-    ("wanted", "kept"),
+    ("expected", "kept"),
     [
-        (Wanted(), ["d0", "f0"]),
-        (Wanted(model="qwen"), ["d0", "f0"]),
-        (Wanted(model="llama"), []),
-        (Wanted(namespace="llm"), ["d0", "f0"]),
-        (Wanted(namespace="other"), []),
-        (Wanted(role="decode"), ["d0"]),
-        (Wanted(pod="f0"), ["f0"]),
-        (Wanted(tier="h100"), ["d0"]),
-        (Wanted(tier="h100", role="prefill"), []),
+        (FleetFilter(), ["d0", "f0"]),
+        (FleetFilter(model="qwen"), ["d0", "f0"]),
+        (FleetFilter(model="llama"), []),
+        (FleetFilter(namespace="llm"), ["d0", "f0"]),
+        (FleetFilter(namespace="other"), []),
+        (FleetFilter(role="decode"), ["d0"]),
+        (FleetFilter(pod="f0"), ["f0"]),
+        (FleetFilter(tier="h100"), ["d0"]),
+        (FleetFilter(tier="h100", role="prefill"), []),
     ],
 )
-def test_a_selection_keeps_what_it_names(wanted, kept):
+def test_a_selection_keeps_what_it_names(expected, kept):
     made = frame(running=[(engine("d0", role="decode", tier="h100"), 1.0), (engine("f0", role="prefill"), 1.0)])
-    assert [m.pod for m in filter(wanted.keeps, resolve(made, TIERS).members)] == kept
+    assert [m.pod for m in filter(expected.keeps, resolve(made, TIERS).members)] == kept

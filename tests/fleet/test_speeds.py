@@ -47,7 +47,7 @@ def tiers(frame: SignalFrame, *assignments: Assignment) -> dict[str, str]:
     return {member.pod: member.tier for member in parted(frame, *assignments).members}
 
 
-ALIKE = dict.fromkeys(PODS, UNKNOWN_TIER)
+SIMILAR = dict.fromkeys(PODS, UNKNOWN_TIER)
 TWO_KINDS = {**dict.fromkeys(FAST, FASTER), **dict.fromkeys(SLOW, SLOWER)}
 
 
@@ -57,36 +57,36 @@ def test_pods_that_always_took_twice_as_long_are_a_kind_of_their_own():
 
 def test_pods_that_became_slow_were_like_the_others_once():
     became = np.where(np.arange(N) < ONSET, 0.02, 0.04)
-    assert tiers(scene(gaps(became))) == ALIKE
+    assert tiers(scene(gaps(became))) == SIMILAR
 
 
-def test_pods_that_are_asked_for_more_are_slow_by_that():
+def test_pods_with_more_requests_are_slow_by_that():
     busier = {**dict.fromkeys(FAST, 1.0), **dict.fromkeys(SLOW, 2.0)}
-    assert tiers(scene(gaps(), arrival_rate=busier)) == ALIKE
+    assert tiers(scene(gaps(), arrival_rate=busier)) == SIMILAR
 
 
-def test_pods_that_are_asked_for_other_things_cannot_be_compared():
+def test_pods_with_other_requests_cannot_be_compared():
     longer = {**dict.fromkeys(FAST, 500.0), **dict.fromkeys(SLOW, 4000.0)}
-    assert tiers(scene(gaps(), prompt_tokens_per_request=longer)) == ALIKE
+    assert tiers(scene(gaps(), prompt_tokens_per_request=longer)) == SIMILAR
 
 
-def test_a_tier_that_something_tells_stands():
+def test_a_tier_that_something_reports_stands():
     known = tiers(scene(gaps()), Assignment("fast-.*", tier="h100-80"), Assignment("slow-.*", tier="l40s"))
     assert known == {**dict.fromkeys(FAST, "h100-80"), **dict.fromkeys(SLOW, "l40s")}
 
 
 def test_pods_with_other_settings_were_left_behind():
     settings = {**dict.fromkeys(FAST, 11.0), **dict.fromkeys(SLOW, 12.0)}
-    assert tiers(scene(gaps(), settings_identity=settings)) == ALIKE
+    assert tiers(scene(gaps(), settings_identity=settings)) == SIMILAR
 
 
 def test_pods_with_as_much_room_for_a_cache_have_the_same_gpu():
-    assert tiers(scene(gaps(), kv_blocks=dict.fromkeys(PODS, 30_000.0))) == ALIKE
+    assert tiers(scene(gaps(), kv_blocks=dict.fromkeys(PODS, 30_000.0))) == SIMILAR
     assert tiers(scene(gaps(), kv_blocks=ROOM)) == TWO_KINDS
 
 
 @pytest.mark.parametrize(("room", "tier"), [({}, UNKNOWN_TIER), ({"kv_blocks": ROOM}, SLOWER)])
-def test_one_odd_pod_is_a_kind_of_its_own_only_where_its_cache_says_so(room: dict[str, dict[str, float]], tier: str):
+def test_one_odd_pod_is_a_kind_of_its_own_only_where_its_cache_prints_so(room: dict[str, dict[str, float]], tier: str):
     here = {pod: level for pod, level in ROOM.items() if pod != "slow-b"}
     found = tiers(scene(gaps(pods=("slow-a",)), **dict.fromkeys(room, here)))
     assert found["slow-a"] == tier

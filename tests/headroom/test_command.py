@@ -132,7 +132,7 @@ def test_the_text_says_clock_and_losses_and_verbose_shows_formulas(made):
         "headroom clock",
         "after a loss",
         "peak over the usable rate",
-        "7 days ahead, in times of Europe/Berlin",
+        "7 days, times in Europe/Berlin",
     ):
         assert words in brief.out
     assert "      = peak / usable rate of the pool" in verbose.out

@@ -160,10 +160,10 @@ def federated(rule: Rule) -> Rule:
     """All of it through one server's /federate without honor_labels."""
 
     def through(target: Labels, own: Labels, name: str) -> tuple[Labels, Labels] | None:
-        told = rule(target, own, name)
-        if told is None:
+        reported = rule(target, own, name)
+        if reported is None:
             return None
-        where, own = told
+        where, own = reported
         shown = {(f"exported_{k}" if k in where else k): v for k, v in own.items()} | where
         top = {
             "job": "federate",
@@ -392,7 +392,7 @@ SHAPES: Mapping[str, Shape] = {
     "ha-pair-unknown-label": Shape(stored_by_two, beside=("telemetry-artifact",), doctor=("stored_by: prometheus-0",)),
     "k8s-cluster": Shape(under(two_cluster_labels), clusters=("eu-1",)),
     "two-clusters": Shape(two_clusters, clusters=("eu-1", "us-1")),
-    "two-clusters-unknown-label": Shape(two_regions, clusters=("east", "west"), doctor=("which region tells apart",)),
+    "two-clusters-unknown-label": Shape(two_regions, clusters=("east", "west"), doctor=("which region distinguishes",)),
     "hostname-only": Shape(under(hostname_only), doctor=("by Hostname the GPUs of node-0",)),
     "mig": Shape(under(sliced)),
     "no-up": Shape(under(without_up), doctor=("no up series",)),

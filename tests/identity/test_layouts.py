@@ -12,8 +12,8 @@ from inferdoc.config import Config
 from inferdoc.report.doctor import examine
 from inferdoc.simulate.output import write_store
 from inferdoc.store.store import Store
+from tests.identity.assertions import assert_identified, assert_lines
 from tests.identity.layouts import SHAPES
-from tests.identity.told import assert_lines, assert_told
 
 
 @pytest.fixture(scope="module")
@@ -32,9 +32,9 @@ def stored(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", SHAPES)
-def test_the_same_is_told_under_every_layout(name, stored):
+def test_every_layout_gives_the_same_report(name, stored):
     source = open_source(store=stored(name))
-    assert_told(SHAPES[name], diagnose(source, since="15m"))
+    assert_identified(SHAPES[name], diagnose(source, since="15m"))
     lines, good = examine(open_source(store=stored(name)), Config(), load_catalogue(), "latest")
     assert good
     assert_lines(SHAPES[name], lines)

@@ -33,7 +33,7 @@ def kept(tmp_path_factory, store_of):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_judged_again_it_tells_the_same_to_the_last_word(kept, name):
+def test_evaluated_again_it_reports_the_same_to_the_last_word(kept, name):
     then, now = capsule.replay(kept[name])
     assert same_story(then.document, now) and not differences(then.document, now)
     assert [f.evidence for f in then.document.findings] == [f.evidence for f in now.findings]
@@ -47,7 +47,7 @@ def test_on_another_machine(kept, tmp_path):
     environment = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False)
     assert done.returncode == 0, done.stderr
-    assert "tells the same" in done.stdout and "engine-hung" in kept["engine-hung"].name
+    assert "same diagnosis" in done.stdout and "engine-hung" in kept["engine-hung"].name
 
 
 def test_the_same_samples_make_the_same_file(store_of, kept, tmp_path):
@@ -59,7 +59,7 @@ def test_the_same_samples_make_the_same_file(store_of, kept, tmp_path):
 
 
 @pytest.mark.live
-def test_from_a_prometheus_it_is_judged_as_there(prometheus_of, tmp_path):
+def test_from_a_prometheus_it_is_evaluated_as_there(prometheus_of, tmp_path):
     place = tmp_path / "one.capsule"
     with closing(open_source(prometheus=prometheus_of("kv-transfer-backlog"))) as source:
         then = capsule.save(place, source, Config(), load_catalogue(), {"since": "30m", "until": "latest"})
@@ -68,7 +68,7 @@ def test_from_a_prometheus_it_is_judged_as_there(prometheus_of, tmp_path):
     assert same_story(kept.document, now), differences(kept.document, now)
 
 
-def test_a_finding_that_is_not_told_again_is_a_difference(kept, tmp_path):
+def test_a_finding_that_is_not_reported_again_is_a_difference(kept, tmp_path):
     changed = tmp_path / "changed.capsule"
     with zipfile.ZipFile(kept["engine-hung"]) as old, zipfile.ZipFile(changed, "w") as new:
         document = msgspec.json.decode(old.read("capsule.json"))
@@ -76,8 +76,8 @@ def test_a_finding_that_is_not_told_again_is_a_difference(kept, tmp_path):
         document["document"]["verdict"] = "healthy"
         new.writestr("capsule.json", msgspec.json.encode(document))
         new.writestr("samples-0.om", old.read("samples-0.om"))
-    told = call("capsule", "replay", str(changed))
-    assert told.code == 1 and "tells something else" in told.out and "engine-hung" in told.out
+    result = call("capsule", "replay", str(changed))
+    assert result.code == 1 and "different diagnosis" in result.out and "engine-hung" in result.out
     assert call("diff", str(changed), str(kept["engine-hung"])).code == 1
     assert call("diff", str(kept["engine-hung"]), str(kept["engine-hung"])).out.strip() == "No difference."
 

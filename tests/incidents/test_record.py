@@ -9,10 +9,10 @@ from itertools import pairwise
 import pytest
 
 from inferdoc.errors import InferdocError
-from inferdoc.incidents import looks, posts
+from inferdoc.incidents import posts, runs
 from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.looks import LookResult
 from inferdoc.incidents.record import Record
+from inferdoc.incidents.runs import RunOutcome
 from inferdoc.judging.model import Diagnosis
 from tests.incidents.alerts import NOW, alert, document_of, entered
 
@@ -36,10 +36,10 @@ def record(tmp_path) -> Iterator[Record]:
     opened.close()
 
 
-def looked(record: Record, answer: Diagnosis, now: float = NOW, page: str | None = None) -> bool:
-    begun = looks.begin(record, now)
-    assert begun is not None
-    return looks.finish(record, begun[0], LookResult(answer, page), now, OUTPUTS)
+def run_once(record: Record, answer: Diagnosis, now: float = NOW, page: str | None = None) -> bool:
+    taken = runs.begin(record, now)
+    assert taken is not None
+    return runs.finish(record, taken[0], RunOutcome(answer, page), now, OUTPUTS)
 
 
 def waiting(record: Record) -> list[str]:
@@ -48,67 +48,67 @@ def waiting(record: Record) -> list[str]:
 
 def test_a_document_and_its_page_come_back_as_they_were(record, sick):
     entered(record, alert())
-    looked(record, sick, page="<p>report</p>")
+    run_once(record, sick, page="<p>report</p>")
     (incident,) = record.incidents()
-    look = record.newest_look(incident.id)
-    assert look is not None and look.story is not None and look.story.cause == sick.findings[0].id
-    assert record.diagnosis(look.number) == sick and record.page(look.number) == "<p>report</p>"
-    assert incident.story == look.story and look.from_ == sick.window.from_
+    run = record.newest_run(incident.id)
+    assert run is not None and run.story is not None and run.story.cause == sick.findings[0].id
+    assert record.diagnosis(run.number) == sick and record.page(run.number) == "<p>report</p>"
+    assert incident.story == run.story and run.from_ == sick.window.from_
 
 
-def test_what_tells_nothing_new_is_not_posted(record, sick, well):
+def test_what_reports_nothing_new_is_not_posted(record, sick, well):
     entered(record, alert())
-    assert looked(record, sick) and waiting(record) == OUTPUTS
+    assert run_once(record, sick) and waiting(record) == OUTPUTS
     entered(record, alert("ItlHigh", starts=NOW + 9), now=NOW + 9)
-    assert not looked(record, sick, NOW + 9)
+    assert not run_once(record, sick, NOW + 9)
     entered(record, alert("QueueGrows", starts=NOW + 12), now=NOW + 12)
-    assert looked(record, well, NOW + 12), "another verdict is news"
+    assert run_once(record, well, NOW + 12), "another verdict is news"
 
 
 def test_the_end_is_posted_and_the_cause_stays(record, sick, well):
     entered(record, alert())
-    looked(record, sick)
+    run_once(record, sick)
     entered(record, alert(ends=NOW + 60), now=NOW + 60)
-    assert looked(record, well, NOW + 61)
+    assert run_once(record, well, NOW + 61)
     (incident,) = record.incidents()
     assert incident.story is not None and incident.story.cause == sick.findings[0].id
 
 
-def test_a_look_that_sees_nothing_is_taken_again_a_few_times(record, well):
+def test_a_run_that_sees_nothing_is_taken_again_a_few_times(record, well):
     entered(record, alert())
     now = NOW
-    for after in looks.AGAIN_SECONDS:
-        looked(record, well, now)
-        assert looks.begin(record, now + after - 1) is None
+    for after in runs.AGAIN_SECONDS:
+        run_once(record, well, now)
+        assert runs.begin(record, now + after - 1) is None
         now += after
-    looked(record, well, now)
-    assert looks.next_due(record) is None
+    run_once(record, well, now)
+    assert runs.next_due(record) is None
     (incident,) = record.incidents()
-    assert [look.why for look in record.looks(incident.id)] == ["alert", *["again"] * len(looks.AGAIN_SECONDS)]
+    assert [run.why for run in record.runs(incident.id)] == ["alert", *["again"] * len(runs.AGAIN_SECONDS)]
 
 
-def test_a_look_that_failed_is_told_once_and_taken_again(record):
+def test_a_run_that_failed_is_reported_once_and_taken_again(record):
     entered(record, alert())
-    for number, now in enumerate((NOW, NOW + looks.AGAIN_SECONDS[0])):
-        look = looks.begin(record, now)[0]
-        looks.fail(record, look, "the server does not answer", now, OUTPUTS)
+    for number, now in enumerate((NOW, NOW + runs.AGAIN_SECONDS[0])):
+        run = runs.begin(record, now)[0]
+        runs.fail(record, run, "the server does not answer", now, OUTPUTS)
         for output in OUTPUTS:
             if post := posts.due(record, output, now):
                 assert number == 0
                 posts.sent(record, post)
     (incident,) = record.incidents()
-    assert [look.failure for look in record.looks(incident.id)][:2] == ["the server does not answer"] * 2
+    assert [run.failure for run in record.runs(incident.id)][:2] == ["the server does not answer"] * 2
 
 
 def test_what_was_under_way_waits_again_after_a_restart(record):
     entered(record, alert())
-    assert looks.begin(record, NOW) is not None and looks.begin(record, NOW) is None
-    assert looks.resume(record) == 1 and looks.begin(record, NOW) is not None
+    assert runs.begin(record, NOW) is not None and runs.begin(record, NOW) is None
+    assert runs.resume(record) == 1 and runs.begin(record, NOW) is not None
 
 
 def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(record, sick):
     entered(record, alert())
-    looked(record, sick)
+    run_once(record, sick)
     now, tries, limit = NOW, [], 86_400.0
     while due := posts.due(record, "slack", now):
         tries.append(now - NOW)
@@ -125,9 +125,9 @@ def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(recor
 def test_a_clock_that_is_set_back_holds_nothing_up(record, sick, back):
     """A diagnosis and a message that wait for their next try, when the clock is found to have run ahead."""
     entered(record, alert(starts=NOW), now=NOW)
-    begun = looks.begin(record, NOW)
-    looks.fail(record, begun[0], "the server does not answer", NOW, OUTPUTS)
-    assert looks.begin(record, NOW) is None and looks.begin(record, NOW - back) is not None
+    taken = runs.begin(record, NOW)
+    runs.fail(record, taken[0], "the server does not answer", NOW, OUTPUTS)
+    assert runs.begin(record, NOW) is None and runs.begin(record, NOW - back) is not None
     posts.missed(record, posts.due(record, "slack", NOW), "503", NOW, 86_400.0)
     assert posts.due(record, "slack", NOW) is None
     again = posts.due(record, "slack", NOW - back)
@@ -138,9 +138,9 @@ def test_a_clock_that_is_set_back_holds_nothing_up(record, sick, back):
 def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
     for name in ("a", "b"):
         entered(record, alert(namespace=name))
-        looked(record, sick)
+        run_once(record, sick)
     entered(record, alert(namespace="a", ends=NOW), now=NOW)
-    looked(record, sick)
+    run_once(record, sick)
     first = posts.due(record, "slack", NOW)
     posts.missed(record, first, "500", NOW, 86_400.0)
     second = posts.due(record, "slack", NOW)
@@ -152,22 +152,22 @@ def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
 
 def test_the_last_incident_with_the_same_cause_is_remembered(record, sick):
     entered(record, alert())
-    looked(record, sick)
+    run_once(record, sick)
     entered(record, alert(ends=NOW + 60), now=NOW + 60)
-    looked(record, sick, NOW + 60)
+    run_once(record, sick, NOW + 60)
     later = NOW + 7 * 86_400
     entered(record, alert(starts=later), now=later)
-    looked(record, sick, later)
+    run_once(record, sick, later)
     newest, first = record.incidents()
     like = record.like(newest)
     assert like is not None and like.id == first.id and record.like(first) is None
 
 
-def test_old_incidents_are_forgotten_with_all_that_was_told(record, sick):
+def test_old_incidents_are_forgotten_with_all_that_was_reported(record, sick):
     entered(record, alert())
-    looked(record, sick)
+    run_once(record, sick)
     entered(record, alert(ends=NOW + 60), now=NOW + 60)
-    assert looks.prune(record, NOW + 59) == 0 and looks.prune(record, NOW + 61) == 1
+    assert runs.prune(record, NOW + 59) == 0 and runs.prune(record, NOW + 61) == 1
     with record.reading() as connection:
         assert [connection.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in ("alert", "look", "post")] == [
             0

@@ -10,7 +10,7 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.lineage import Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool, Wanted
+from inferdoc.fleet.members import Fleet, FleetFilter, Member, Pool
 from inferdoc.judging.api import Options
 from inferdoc.judging.focus import focus_on, lost_peers
 from inferdoc.report import render
@@ -31,11 +31,11 @@ def target(pod: str, job: str = "vllm") -> Scrapes:
 
 
 def test_without_names_the_report_is_about_everybody():
-    assert focus_on(Wanted(), fleet("a", "b"), Lineage(), []).members is None
+    assert focus_on(FleetFilter(), fleet("a", "b"), Lineage(), []).members is None
 
 
 def test_names_narrow_one_after_the_other():
-    focus = focus_on(Wanted(namespace="llm", pod="b"), fleet("a", "b"), Lineage(), [])
+    focus = focus_on(FleetFilter(namespace="llm", pod="b"), fleet("a", "b"), Lineage(), [])
     assert [m.pod for m in focus.members or ()] == ["b"]
     assert focus.has_pool(POOL) and not focus.has_pool(Pool("", "llm", "qwen", "decode", "h100-80"))
 
@@ -43,18 +43,18 @@ def test_names_narrow_one_after_the_other():
 def test_a_cluster_tells_pods_of_one_name_apart():
     pools = [Pool(cluster, "llm", "qwen", "both", "h100-80") for cluster in ("eu-1", "us-1")]
     both = Fleet([Member((pool.cluster, "llm", "a"), "a", "n1", pool) for pool in pools])
-    focus = focus_on(Wanted(cluster="us-1", pod="a"), both, Lineage(), [])
+    focus = focus_on(FleetFilter(cluster="us-1", pod="a"), both, Lineage(), [])
     assert [m.key for m in focus.members or ()] == [("us-1", "llm", "a")]
     with pytest.raises(InferdocError, match="--cluster us-2: no such cluster in the window; known here: us-1, eu-1"):
-        focus_on(Wanted(cluster="us-2"), both, Lineage(), [])
+        focus_on(FleetFilter(cluster="us-2"), both, Lineage(), [])
 
 
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted(pod="vllm-21"), "--pod vllm-21: no such pod in the window; known here: vllm-1, vllm-2, router-7"),
-        (Wanted(model="qwem"), "--model qwem: no such model in the window; known here: qwen"),
-        (Wanted(namespace="llm", role="decode"), "--role decode: no such role in the window; known here: both"),
+        (FleetFilter(pod="vllm-21"), "--pod vllm-21: no such pod in the window; known here: vllm-1, vllm-2, router-7"),
+        (FleetFilter(model="qwem"), "--model qwem: no such model in the window; known here: qwen"),
+        (FleetFilter(namespace="llm", role="decode"), "--role decode: no such role in the window; known here: both"),
     ],
 )
 def test_a_name_of_nobody_is_refused_with_the_nearest_names_first(wanted, said):
@@ -65,19 +65,19 @@ def test_a_name_of_nobody_is_refused_with_the_nearest_names_first(wanted, said):
 
 def test_of_many_names_the_nearest_are_shown():
     with pytest.raises(InferdocError, match=r"known here: p-39, .+ and 32 more$"):
-        focus_on(Wanted(pod="p-39x"), fleet(*(f"p-{n}" for n in range(40))), Lineage(), [])
+        focus_on(FleetFilter(pod="p-39x"), fleet(*(f"p-{n}" for n in range(40))), Lineage(), [])
 
 
 def test_a_pod_that_was_replaced_stands_for_its_heir():
     old, new = fleet("old", "new").members
     lineage = Lineage(predecessor={new.key: old})
-    focus = focus_on(Wanted(pod="old"), Fleet([new], [old]), lineage, [])
+    focus = focus_on(FleetFilter(pod="old"), Fleet([new], [old]), lineage, [])
     assert [m.pod for m in focus.members or ()] == ["new"]
 
 
 def test_a_pod_without_an_engine_is_no_mistake():
     scrapes = [target("a"), target("router-0", "router")]
-    focus = focus_on(Wanted(namespace="llm", pod="router-0"), fleet("a", "b"), Lineage(), scrapes)
+    focus = focus_on(FleetFilter(namespace="llm", pod="router-0"), fleet("a", "b"), Lineage(), scrapes)
     assert [m.pod for m in focus.members or ()] == ["a", "b"]
     assert focus.warnings == ("--pod router-0 runs no engine: the report is about the engines beside it",)
 
@@ -93,8 +93,8 @@ def test_label_matchers_that_remove_the_peers_are_warned_about():
 def test_the_sick_pod_is_found_among_its_peers_and_the_well_one_says_where_to_look(store_of):
     source = open_source(store=store_of("slow-replica"))
     whole = diagnose(source)
-    sick = diagnose(source, options=Options(wanted=Wanted(pod="vllm-1")))
-    well = diagnose(source, options=Options(wanted=Wanted(pod="vllm-0")))
+    sick = diagnose(source, options=Options(wanted=FleetFilter(pod="vllm-1")))
+    well = diagnose(source, options=Options(wanted=FleetFilter(pod="vllm-0")))
     source.close()
     assert [f.id for f in whole.findings] == ["slow-gpu"] and whole.focus is None
     assert sick.findings == whole.findings and sick.verdict == whole.verdict

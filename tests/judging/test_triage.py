@@ -10,7 +10,7 @@ import pytest
 
 from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.fleet.members import Member, Pool, Wanted
+from inferdoc.fleet.members import FleetFilter, Member, Pool
 from inferdoc.judging.api import Options
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.judged import Judged
@@ -128,7 +128,7 @@ def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_h
 
 def test_whoever_is_named_is_read_in_full():
     store = merged_store([FLEETS / "control-steady.om.gz", FLEETS / "control-bursts.om.gz"])
-    _, named = both(store, wanted=Wanted(namespace="n1"))
+    _, named = both(store, wanted=FleetFilter(namespace="n1"))
     assert named.coverage.scanned is None
 
 

@@ -15,8 +15,8 @@ from inferdoc.report.doctor import examine
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server
+from tests.identity.assertions import assert_identified, assert_lines
 from tests.identity.layouts import SHAPES
-from tests.identity.told import assert_lines, assert_told
 from tests.sampling import sampled
 
 pytestmark = pytest.mark.live
@@ -75,7 +75,7 @@ def test_the_same_is_told_under_every_layout(name, layouts):
     until = moment(ends[name] + 1)
     shape, source = SHAPES[name], open_source(prometheus=address)
     answer = diagnose(source, since="15m", until=until)
-    assert_told(shape, answer)
+    assert_identified(shape, answer)
     lines, good = examine(source, Config(), load_catalogue(), until)
     assert good
     assert_lines(shape, lines)

@@ -19,7 +19,7 @@ from click.testing import CliRunner
 import inferdoc
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cli.prewarm import command
-from inferdoc.cluster.look import kubectl
+from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.aim import AIMS, Aim, put
 from inferdoc.prewarm.emit.base import EmitOptions
@@ -224,6 +224,6 @@ def test_no_other_code_calls_kubectl():
         if any(isinstance(word, ast.Constant) and word.value == "kubectl" for word in first):
             callers.add(str(path.relative_to(package)))
     own = ("ending", "kubectl", "triggered")
-    asking = {"cluster/look.py", *(f"prewarm/{name}.py" for name in own)}
+    asking = {"cluster/evidence.py", *(f"prewarm/{name}.py" for name in own)}
     assert callers == asking | {"prewarm/emit/base.py", "cluster/port_forward.py"}
     assert "cronjob" not in json.loads(build.schema())["$defs"]["PrewarmTarget"]["enum"]

@@ -101,7 +101,7 @@ def test_text_is_one_line_for_each_problem_and_each_workload(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--for-tier", "h100-80"), "--for-tier needs --manifest FILE"),
+        (("--for-tier", "h100-80"), "--for-tier requires --manifest FILE"),
         (("--for-tier", "h100", "--manifest", "fleet.yaml"), 'no tier "h100" (did you mean'),
         (("--for-tier", "h100-80", "--manifest", "fleet.yaml", "-o", "html"), "mutually exclusive"),
     ],

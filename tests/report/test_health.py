@@ -6,7 +6,7 @@ import pytest
 
 from inferdoc.catalogue.signal import Band
 from inferdoc.report.health import graded
-from inferdoc.report.natural import natural
+from inferdoc.report.natural_sort import natural
 
 KV = Band("kv_usage", "a test", low=0.75, high=0.90, warn=0.92, bad=0.95)
 DRAFTS = Band("spec_acceptance_rate", "a test", low=0.60, bad=0.50)
@@ -30,7 +30,7 @@ DRAFTS = Band("spec_acceptance_rate", "a test", low=0.60, bad=0.50)
         (0.5, Band("prefix_hit_ratio", "a test", warn=0.3), "down", "good"),
     ],
 )
-def test_only_what_hurts_is_more_than_a_note(value, band, harm, state):
+def test_only_what_affects_is_more_than_a_note(value, band, harm, state):
     assert graded(value, band, harm) == state
 
 

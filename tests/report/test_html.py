@@ -19,12 +19,12 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, EvidenceItem
 from inferdoc.report import render
+from inferdoc.report.demo import recordings
 from inferdoc.report.html_finding import merged
+from inferdoc.report.html_page import DARK, LIGHT
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_scale import area, path, thin, time_ticks, value_ticks
 from inferdoc.report.html_series import lines_of, threshold_of
-from inferdoc.report.html_style import DARK, LIGHT
-from inferdoc.report.recorded import recordings
 from inferdoc.source.open import open_source
 from inferdoc.store import Store, import_file
 
@@ -110,7 +110,7 @@ def test_one_whole_file_that_loads_nothing(page: str) -> None:
     assert len(page.encode()) < SIZE_LIMIT
 
 
-def test_says_what_the_diagnosis_says(thrash: Diagnosis, page: str) -> None:
+def test_prints_what_the_diagnosis_prints(thrash: Diagnosis, page: str) -> None:
     text = Page(page).text
     (finding, *_) = thrash.findings
     for words in (thrash.summary, finding.title, finding.certainty, "What happened when", "onset 09:19:13"):
@@ -160,7 +160,7 @@ def test_every_series_is_plotted_with_its_threshold_and_onset(thrash: Diagnosis,
             lines = lines_of(thrash.view, item, finding)
             assert lines is not None, item.signal
             assert lines.own.shape == lines.times.shape
-            assert lines.calm is not None
+            assert lines.baseline_range is not None
             limit = threshold_of(item)
             assert limit is not None
             assert item.baseline is not None
@@ -252,7 +252,7 @@ def test_unknown(tmp_path: Path) -> None:
     assert result.return_value == 3, result.output
     parsed = Page(result.stdout)
     assert "unknown" in parsed.text
-    assert "What could not be judged" in parsed.text
+    assert "Not evaluated" in parsed.text
 
 
 def test_many_findings_stay_a_small_file(thrash: Diagnosis) -> None:
@@ -266,7 +266,7 @@ def test_many_findings_stay_a_small_file(thrash: Diagnosis) -> None:
 @pytest.mark.parametrize("colours", [LIGHT, DARK], ids=["light", "dark"])
 def test_contrast(colours: dict[str, str]) -> None:
     text = ("text", "soft", "link", "critical", "warning", "info", "healthy", "unknown", "onset")
-    marks = ("cause", "other", "peer", "calm", "limit")
+    marks = ("cause", "other", "peer", "baseline", "limit")
     for ground, (names, least) in itertools.product(("page", "card"), ((text, 4.5), (marks, 3.0))):
         for name in names:
             found = contrast(colours[name], colours[ground])

@@ -39,7 +39,7 @@ def store(request, simulated, tmp_path_factory):
 
 
 @pytest.mark.parametrize("line", COMMANDS, ids=" ".join)
-def test_text_fits_the_terminal_and_says_the_same(store, monkeypatch, line):
+def test_text_fits_the_terminal_and_prints_the_same(store, monkeypatch, line):
     monkeypatch.chdir(store.parent)
     words = {}
     for columns in (80, 200):

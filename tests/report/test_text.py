@@ -66,7 +66,7 @@ def test_nothing_reads_like_code(answer):
         assert found is None, (form, words[max(0, found.start() - 60) : found.end() + 20])
 
 
-def test_text_says_what_the_document_says(answer):
+def test_text_prints_what_the_document_prints(answer):
     brief = " ".join(render(answer, "text", detail=1).split())
     for finding in answer.findings:
         assert finding.title in brief and finding.id in brief
@@ -74,10 +74,10 @@ def test_text_says_what_the_document_says(answer):
         for pod in finding.scope.pods[:4]:
             assert pod in brief
     if answer.not_judged:
-        assert f"not judged {len(answer.not_judged)} cause" in brief
+        assert f"not evaluated {len(answer.not_judged)} cause" in brief
     whole = " ".join(render(answer, "text", detail=2).split())
     assert all(item.id in whole for item in answer.not_judged)
-    assert f"looked at {answer.coverage.pods} pod" in brief
+    assert f"coverage: {answer.coverage.pods} pod" in brief
 
 
 def test_the_first_screen_has_twelve_lines(answer, monkeypatch):

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from msgspec import structs
 
-from inferdoc.incidents.looks import story
 from inferdoc.incidents.model import AlertScope, Story
-from inferdoc.serve.look_process import LookAsked, look
+from inferdoc.incidents.runs import story
+from inferdoc.serve.run_process import RunRequest, run
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -23,7 +23,7 @@ BEFORE_SECONDS = 1800.0
 """What the service reads from before the alert."""
 
 
-def told_after(scenario: str, folder: Path, length: float = REPEAT_SECONDS) -> Story:
+def delivered_after(scenario: str, folder: Path, length: float = REPEAT_SECONDS) -> Story:
     """What is told of a scenario whose alert has fired for so many seconds, from a store."""
     loaded = load_scenario(scenario)
     until = loaded.expect.onset + ALERT_SECONDS + length
@@ -32,5 +32,5 @@ def told_after(scenario: str, folder: Path, length: float = REPEAT_SECONDS) -> S
     with Store.open(path, "w") as store:
         write_store(record(longer).targets, store)
     begins = longer.start + loaded.expect.onset + ALERT_SECONDS - BEFORE_SECONDS
-    asked = LookAsked({"store": str(path)}, {}, begins, longer.start + until, AlertScope(), page=False)
-    return story(look(asked).document)
+    request = RunRequest({"store": str(path)}, {}, begins, longer.start + until, AlertScope(), page=False)
+    return story(run(request).document)

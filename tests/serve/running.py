@@ -24,9 +24,9 @@ from inferdoc.serve.app import Service
 from inferdoc.serve.callers import callers_of, known_hosts
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.gate import Gate
-from inferdoc.serve.look_process import LookAsked, LookTold
-from inferdoc.serve.looker import Looker, LookFailedError
 from inferdoc.serve.overview import Overview
+from inferdoc.serve.run_process import RunRequest, RunResult
+from inferdoc.serve.runner import RunFailedError, Runner
 from inferdoc.serve.server import bound, server, shown_address
 from tests.judging.frames import catalogue
 
@@ -68,30 +68,30 @@ class Hook:
 
 
 @dataclass
-class GivenLooker(Looker):
+class GivenRunner(Runner):
     """Answers at once with a document, or with why there is none."""
 
     answer: Diagnosis | str = ""
     page: str | None = None
     seconds: float = 0.0
-    taken: list[LookAsked] = field(default_factory=list)
+    taken: list[RunRequest] = field(default_factory=list)
 
-    async def look(self, asked: LookAsked) -> LookTold:
-        self.taken.append(asked)
+    async def run(self, request: RunRequest) -> RunResult:
+        self.taken.append(request)
         await asyncio.sleep(self.seconds)
         if isinstance(self.answer, str):
-            raise LookFailedError(self.answer)
-        return LookTold(self.answer, self.page, "rollout of vllm: 2 pods" if asked.ended else None)
+            raise RunFailedError(self.answer)
+        return RunResult(self.answer, self.page, "rollout of vllm: 2 pods" if request.ended else None)
 
 
 @dataclass
 class Running:
-    """address: of the service; said: the lines of its log."""
+    """address: of the service; logged: the lines of its log."""
 
     address: str
     record: Record
     service: Service
-    said: list[str]
+    logged: list[str]
     server: uvicorn.Server
 
     def loop(self) -> asyncio.AbstractEventLoop:
@@ -105,27 +105,27 @@ class Running:
     def post(self, body: Any, path: str = "/alertmanager", **more: Any) -> requests.Response:
         return requests.post(self.address + path, json=body, timeout=15, **more)
 
-    def until(self, told: Callable[[], Any]) -> Any:
+    def until(self, result: Callable[[], Any]) -> Any:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:
-            if value := told():
+            if value := result():
                 return value
             time.sleep(0.02)
-        raise AssertionError(f"not within {PATIENCE:g} s; the log: {self.said}")
+        raise AssertionError(f"not within {PATIENCE:g} s; the log: {self.logged}")
 
 
 @contextmanager
 def running(
-    folder: Path, looker: Looker, outputs: tuple[OutputSection, ...] = (), every: float | None = None, **section: Any
+    folder: Path, runner: Runner, outputs: tuple[OutputSection, ...] = (), every: float | None = None, **section: Any
 ) -> Iterator[Running]:
     """The service; it is stopped at the end."""
     chosen = ServeSection(listen="127.0.0.1:0", outputs=outputs, deadline=20.0, **section)
     callers = callers_of(chosen, "127.0.0.1")
     record = Record(folder / "incidents.db", writing=True)
-    said: list[str] = []
-    dispatcher = Dispatcher(record, looker, outputs, said.append, public_url="https://inferdoc.example.org")
+    logged: list[str] = []
+    dispatcher = Dispatcher(record, runner, outputs, logged.append, public_url="https://inferdoc.example.org")
     service = Service(
-        chosen, record, dispatcher, Overview(looker, every, said.append), Families(catalogue().exporters["inferdoc"])
+        chosen, record, dispatcher, Overview(runner, every, logged.append), Families(catalogue().exporters["inferdoc"])
     )
     app = Gate(service.application(), callers, None if callers.needed else known_hosts(chosen, "127.0.0.1"))
     listening = bound("127.0.0.1", 0)
@@ -133,7 +133,7 @@ def running(
     thread = threading.Thread(target=run.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     try:
-        yield Running(shown_address(listening), record, service, said, run)
+        yield Running(shown_address(listening), record, service, logged, run)
     finally:
         run.should_exit = True
         thread.join(30)
@@ -159,12 +159,12 @@ def webhook(*alerts: dict[str, Any]) -> dict[str, Any]:
 
 def firing(name: str = "TtftHigh", *, mark: str = "f1", starts: str = "", ended: bool = False, **labels: str) -> dict:
     """An alert of a message that began a minute ago."""
-    began = starts or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 60))
+    started = starts or time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 60))
     return {
         "status": "resolved" if ended else "firing",
         "labels": {"alertname": name, "namespace": "llm", "model_name": "m"} | labels,
         "annotations": {"summary": f"{name} fires", "runbook_url": "https://runbooks.example.org/x"},
-        "startsAt": began,
+        "startsAt": started,
         "endsAt": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()) if ended else "0001-01-01T00:00:00Z",
         "generatorURL": "http://prometheus:9090/graph?g0.expr=x",
         "fingerprint": mark,

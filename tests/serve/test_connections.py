@@ -11,7 +11,7 @@ import requests
 
 import inferdoc.serve.gate as gate
 import inferdoc.serve.server as serving
-from tests.serve.running import GivenLooker, Running, firing, running, webhook
+from tests.serve.running import GivenRunner, Running, firing, running, webhook
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
 POST = b"POST /alertmanager HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n\r\n{"
@@ -19,7 +19,7 @@ POST = b"POST /alertmanager HTTP/1.1\r\nHost: localhost\r\nContent-Type: applica
 
 @pytest.fixture
 def service(tmp_path, sick) -> Iterator[Running]:
-    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as opened:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick)) as opened:
         yield opened
 
 
@@ -125,7 +125,7 @@ def test_requests_that_are_worked_on_leave_room_for_health_and_webhooks(service,
     assert service.post(webhook(firing())).status_code == 200
 
 
-def test_no_body_is_awaited_where_nobody_must_say_who_he_is(service):
+def test_no_body_is_awaited_where_no_credentials_are_required(service):
     with connect(service, POST.replace(b"/alertmanager", b"/healthz")) as raw:
         assert b" 405 " in raw.recv(4096)
 

@@ -22,12 +22,12 @@ from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve import dispatch, supervisor
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.look_process import LookAsked, LookTold
-from inferdoc.serve.looker import Looker, LookFailedError
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import PostError
+from inferdoc.serve.run_process import RunRequest, RunResult
+from inferdoc.serve.runner import RunFailedError, Runner
 from tests.incidents.alerts import alert
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 OUTPUTS = (OutputSection(kind="slack", url="http://127.0.0.1:9/"), OutputSection(kind="file", folder="unused"))
 MODELS = ("a", "b")
@@ -80,16 +80,16 @@ class FailingConnection:
 
 
 @dataclass
-class FailingLooker(Looker):
+class FailingRunner(Runner):
     """Answers with a document, unless it fails."""
 
     answer: Diagnosis | None = None
     faults: Faults = field(default_factory=Faults)
 
-    async def look(self, asked: LookAsked) -> LookTold:
-        self.faults.call("diagnosis", (LookFailedError("no answer"), OSError(11, "no process"), RuntimeError("odd")))
+    async def run(self, request: RunRequest) -> RunResult:
+        self.faults.call("diagnosis", (RunFailedError("no answer"), OSError(11, "no process"), RuntimeError("odd")))
         assert self.answer is not None
-        return LookTold(self.answer, None, None)
+        return RunResult(self.answer, None, None)
 
 
 @pytest.fixture
@@ -102,21 +102,21 @@ def quick(monkeypatch):
 @contextmanager
 def faulty(folder: Path, faults: Faults, answer: Diagnosis, monkeypatch: Any) -> Iterator[tuple[Dispatcher, Counter]]:
     """A dispatcher over a record of its own, and what its outputs have got: (output, incident, title)."""
-    record, got, began = Record(folder / "incidents.db", writing=True), Counter(), time.time()
+    record, got, started = Record(folder / "incidents.db", writing=True), Counter(), time.time()
 
-    def tell(note: Note, section: OutputSection, *_: object) -> None:
+    def deliver(note: Note, section: OutputSection, *_: object) -> None:
         faults.call("post", (PostError("503"), OSError(104, "reset"), RuntimeError("odd"), PostError("401")))
         got[section.label, note.incident, note.title] += 1
 
-    def say(line: str) -> None:
+    def log(line: str) -> None:
         faults.call("log", (BrokenPipeError(32, "nobody reads"),))
 
-    monkeypatch.setattr(dispatch, "tell", tell)
+    monkeypatch.setattr(dispatch, "deliver", deliver)
     record._database.connection = FailingConnection(record._database.connection, faults)
-    looker = FailingLooker({}, {}, answer=answer, faults=faults)
-    clock = lambda: began + SPEED * (time.time() - began)  # noqa: E731
+    runner = FailingRunner({}, {}, answer=answer, faults=faults)
+    clock = lambda: started + SPEED * (time.time() - started)  # noqa: E731
     try:
-        yield Dispatcher(record, looker, OUTPUTS, say, clock=clock), got
+        yield Dispatcher(record, runner, OUTPUTS, log, clock=clock), got
     finally:
         record.close()
 
@@ -148,10 +148,10 @@ async def served(service: Dispatcher, got: Counter, title: str, faults: Faults) 
                     await asyncio.sleep(0.002)
             service.wake()
 
-        def told() -> bool:
+        def result() -> bool:
             return len([key for key in got if key[2].startswith(title)]) == len(MODELS) * len(OUTPUTS)
 
-        await _until(told, lambda: (got, service.tasks.down, service.tasks.failures))
+        await _until(result, lambda: (got, service.tasks.down, service.tasks.failures))
         needed, faults.first = faults.calls, 0  # what follows is read by this test itself
         await _until(lambda: not posts.pending(service.record), lambda: posts.pending(service.record))
         await _until(lambda: not service.tasks.down, lambda: service.tasks.down)
@@ -162,7 +162,7 @@ async def served(service: Dispatcher, got: Counter, title: str, faults: Faults) 
 
 
 @pytest.mark.parametrize(("begin", "step", "length"), [(1, 3, 1), (2, 3, 1), (3, 3, 1), (1, 4, 7)])
-def test_whatever_call_fails_all_that_was_accepted_is_told_once(
+def test_whatever_call_fails_all_that_was_accepted_is_reported_once(
     tmp_path, sick, quick, monkeypatch, begin, step, length
 ):
     title = sick.findings[0].title
@@ -193,7 +193,7 @@ def test_whatever_kind_of_call_fails_the_rest_goes_on(tmp_path, sick, quick, mon
 def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_healed(tmp_path, sick, quick):
     hook, faults = Hook(), Faults()
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick, seconds=0.2), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick, seconds=0.2), outputs) as service:
         database = service.record._database
         database.connection = FailingConnection(database.connection, faults)
         assert service.post(webhook(firing())).status_code == 200
@@ -210,13 +210,13 @@ def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_heale
         assert 'inferdoc_task_up{task="output slack"} 1.0' in text and 'inferdoc_posts_waiting{output="slack"}' in text
         failures = [line for line in text.splitlines() if line.startswith("inferdoc_task_failures_total")]
         assert any(not line.endswith(" 0.0") for line in failures)
-        assert any("works again" in line for line in service.said)
+        assert any("works again" in line for line in service.logged)
     assert len(hook.bodies) == 1
     hook.stop()
 
 
 def test_readyz_names_a_task_that_is_down(tmp_path, sick, quick):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick)) as service:
         tasks = service.service.dispatcher.tasks
         service.until(lambda: "prune" in tasks.names)
         broken = True
@@ -239,10 +239,10 @@ def test_readyz_names_a_task_that_is_down(tmp_path, sick, quick):
 def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, sick):
     hook = Hook(status=503)
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
-        service.until(lambda: any("it answers 503" in line for line in service.said))
+        service.until(lambda: any("HTTP 503" in line for line in service.logged))
         assert 'inferdoc_posts_waiting{output="slack"} 1.0' in service.get("/metrics").text
         assert "1 waiting" in service.get("/health").text and service.get("/readyz").status_code == 200
-        assert any("tried again for 48 h" in line for line in service.said)
+        assert any("retried for 48 h" in line for line in service.logged)
     hook.stop()

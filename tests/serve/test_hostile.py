@@ -19,7 +19,7 @@ from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.errors import ConfigError
 from inferdoc.serve.callers import callers_of
 from inferdoc.serve.gate import LARGEST_BODY
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 TOKEN = "s3cret-token-of-a-test"
 EVIL = (
@@ -29,7 +29,7 @@ EVIL = (
 
 @pytest.fixture(scope="module")
 def service(tmp_path_factory, sick):
-    with running(tmp_path_factory.mktemp("serve"), GivenLooker({}, {}, answer=sick)) as opened:
+    with running(tmp_path_factory.mktemp("serve"), GivenRunner({}, {}, answer=sick)) as opened:
         yield opened
 
 
@@ -54,12 +54,12 @@ def test_a_file_without_a_secret_is_refused_at_the_start(tmp_path, content):
     assert "two" not in str(refused.value)
 
 
-def test_everything_but_health_asks_who_calls(tmp_path, sick):
+def test_everything_but_health_requests_who_calls(tmp_path, sick):
     token, password = tmp_path / "token", tmp_path / "password"
     token.write_text(TOKEN + "\n")
     password.write_text("pass word")
     section = {"bearer_token_file": str(token), "username": "oncall", "password_file": str(password)}
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), **section) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), **section) as service:
         paths = ("/", "/incidents", "/health", "/metrics", "/api/v1/incidents", "/api/v1/openapi.json", "/nope")
         right = (f"Bearer {TOKEN}", "Basic " + base64.b64encode(b"oncall:pass word").decode())
         wrong = (
@@ -82,7 +82,7 @@ def test_everything_but_health_asks_who_calls(tmp_path, sick):
         token.write_text("renewed")
         assert service.get("/", headers={"Authorization": f"Bearer {TOKEN}"}).status_code == 401
         assert service.get("/", headers={"Authorization": "Bearer renewed"}).status_code == 200
-        assert TOKEN not in str(service.said)
+        assert TOKEN not in str(service.logged)
 
 
 def test_a_page_of_somebody_else_cannot_call_by_another_name(service):
@@ -99,7 +99,7 @@ def test_hostile_text_is_text_on_every_page_and_in_every_output(tmp_path, sick):
         OutputSection(kind="teams", url=hook.address + "/teams"),
         OutputSection(kind="file", folder=str(folder)),
     )
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         alert = firing(EVIL, mark="../../etc/passwd", pod=EVIL, namespace=EVIL, model_name=EVIL)
         alert["generatorURL"] = "javascript:alert(3)"
         alert["annotations"] = {"summary": EVIL, "runbook_url": "javascript:alert(4)"}
@@ -118,7 +118,7 @@ def test_hostile_text_is_text_on_every_page_and_in_every_output(tmp_path, sick):
         (report,) = folder.glob("*.md")
         shown = MarkdownIt("commonmark").render(report.read_text())
         assert "<script>alert" not in shown and "<img" not in shown and 'href="javascript' not in shown
-        assert all(line.isprintable() for line in service.said)
+        assert all(line.isprintable() for line in service.logged)
     hook.stop()
 
 
@@ -259,7 +259,7 @@ def test_slow_callers_are_let_go_and_hold_up_nobody(service, monkeypatch):
 
 
 def test_many_webhooks_at_once_are_each_answered_merged_or_refused(tmp_path, sick):
-    slow = GivenLooker({}, {}, answer=sick, seconds=0.2)
+    slow = GivenRunner({}, {}, answer=sick, seconds=0.2)
     outcomes: list[int] = []
     with running(tmp_path, slow, queue=5) as service:
 
@@ -279,16 +279,16 @@ def test_many_webhooks_at_once_are_each_answered_merged_or_refused(tmp_path, sic
         assert len(service.record.incidents()) <= 20
 
 
-def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
+def test_a_redirect_is_not_followed_and_no_secret_is_reported(tmp_path, sick):
     elsewhere, secret = Hook(), "/services/T0/s3cret"
     hook = Hook(307, location=elsewhere.address + "/stolen")
     url = tmp_path / "url"
     url.write_text(hook.address + secret)
     outputs = (OutputSection(kind="slack", url_file=str(url)),)
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
-        service.until(lambda: any("redirect" in line for line in service.said))
-        shown = service.get("/health").text + service.get("/metrics").text + str(service.said)
+        service.until(lambda: any("redirect" in line for line in service.logged))
+        shown = service.get("/health").text + service.get("/metrics").text + str(service.logged)
     assert not elsewhere.received and secret not in shown
     assert secret.encode() not in b"".join(path.read_bytes() for path in Path(tmp_path).glob("incidents.db*"))
     elsewhere.stop()
@@ -296,9 +296,9 @@ def test_a_redirect_is_not_followed_and_no_secret_is_told(tmp_path, sick):
 
 
 def test_an_alert_from_a_wrong_clock_counts_from_now(tmp_path, sick):
-    looker = GivenLooker({}, {}, answer=sick)
-    with running(tmp_path, looker) as service:
+    runner = GivenRunner({}, {}, answer=sick)
+    with running(tmp_path, runner) as service:
         for number, starts in enumerate(("0001-01-01T00:00:00Z", "1999-12-31T00:00:00Z", "2999-01-01T00:00:00Z")):
             service.post(webhook(firing(mark=str(number), starts=starts, model_name=f"m{number}")))
-        service.until(lambda: len(looker.taken) == 3)
+        service.until(lambda: len(runner.taken) == 3)
         assert all(abs(incident.opened - time.time()) < 60 for incident in service.record.incidents())

@@ -11,8 +11,8 @@ import pytest
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError
-from inferdoc.incidents.looks import story
-from inferdoc.incidents.model import AlertScope, Incident, Look
+from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
+from inferdoc.incidents.runs import story
 from inferdoc.serve.note import Note, note
 from inferdoc.serve.outputs import grafana, pagerduty, slack, teams, webhook
 from inferdoc.serve.outputs.file import write
@@ -31,16 +31,18 @@ def incident(sick) -> Incident:
 
 @pytest.fixture
 def firing_note(incident, sick) -> Note:
-    return note(incident, Look(1, incident.id, "alert", "done", NOW, NOW), sick, None, "https://inferdoc.example.org/")
+    return note(
+        incident, DiagnosisRun(1, incident.id, "alert", "done", NOW, NOW), sick, None, "https://inferdoc.example.org/"
+    )
 
 
 @pytest.fixture
 def over_note(incident, sick) -> Note:
     over = msgspec.structs.replace(incident, resolved=NOW + 720, ended_by="rollout of vllm: 2 pods", reopened=2)
-    return note(over, Look(2, incident.id, "resolved", "done", NOW, NOW), sick, incident, None)
+    return note(over, DiagnosisRun(2, incident.id, "resolved", "done", NOW, NOW), sick, incident, None)
 
 
-def test_a_note_says_cause_pods_onset_next_and_where_to_read_on(firing_note, sick):
+def test_a_note_prints_cause_pods_onset_next_and_where_to_read_on(firing_note, sick):
     finding = sick.findings[0]
     facts = dict(firing_note.facts)
     assert firing_note.title.startswith(finding.title) and firing_note.colour == finding.severity
@@ -59,7 +61,7 @@ def test_the_first_line_of_evidence_is_what_users_feel(firing_note, sick):
     assert firing_note.evidence[0].startswith(harm[0]) and firing_note.evidence[1].startswith(symptoms[0])
 
 
-def test_the_end_tells_how_long_what_ended_it_and_when_it_was_before(over_note):
+def test_the_end_reports_how_long_what_ended_it_and_when_it_was_before(over_note):
     facts = dict(over_note.facts)
     assert over_note.state == "resolved" and over_note.title.startswith("Resolved: ")
     assert facts["lasted"] == "12 min" and facts["before it ended"] == "rollout of vllm: 2 pods"
@@ -128,12 +130,12 @@ def test_a_webhook_takes_the_whole_document_or_a_template(firing_note, sick, tmp
     file = tmp_path / "body.j2"
     file.write_text(template or "")
     section = OutputSection(kind="webhook", url="http://x/", template_file=str(file) if template else None)
-    told = json.loads(webhook.outgoing(firing_note, section, sick).body)
+    result = json.loads(webhook.outgoing(firing_note, section, sick).body)
     if body:
-        assert told["c"] == sick.findings[0].id and told["t"] == firing_note.title
+        assert result["c"] == sick.findings[0].id and result["t"] == firing_note.title
     else:
-        assert told["diagnosis"]["findings"][0]["id"] == sick.findings[0].id
-        assert told["incident"]["incident"] == firing_note.incident
+        assert result["diagnosis"]["findings"][0]["id"] == sick.findings[0].id
+        assert result["incident"]["incident"] == firing_note.incident
 
 
 @pytest.mark.parametrize(

@@ -76,10 +76,10 @@ def _answers(address: str) -> bool:
         return False
 
 
-def _until(told, seconds: float = 60.0):
+def _until(result, seconds: float = 60.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
-        if value := told():
+        if value := result():
             return value
         time.sleep(0.05)
     raise AssertionError("not in time")
@@ -93,15 +93,15 @@ def test_a_kill_loses_no_incident_that_was_acknowledged(tmp_path, store_of, hook
             assert requests.post(f"{address}/alertmanager", json=webhook(alert), timeout=10).status_code == 200
         process.send_signal(signal.SIGKILL)
         process.wait(10)
-    told = len(hook.bodies)
-    assert told < 5, "the test kills in the middle"
+    result = len(hook.bodies)
+    assert result < 5, "the test kills in the middle"
     with serving(tmp_path, store, hook) as (_, address):
         incidents = requests.get(f"{address}/api/v1/incidents", timeout=10).json()["incidents"]
         assert sorted(one["place"]["model"] for one in incidents) == [f"m{number}" for number in range(5)]
         _until(lambda: {i["id"] for i in incidents} <= set(re.findall(r"\d{8}-\d{4}-[0-9a-f]{6}", str(hook.bodies))))
 
 
-def test_told_to_end_it_finishes_what_is_under_way(tmp_path, store_of, hook):
+def test_on_sigterm_it_finishes_what_is_under_way(tmp_path, store_of, hook):
     with serving(tmp_path, store_of("control-steady"), hook) as (process, address):
         requests.post(f"{address}/alertmanager", json=webhook(firing()), timeout=10)
         _until(lambda: "inferdoc_looks_waiting 0.0" in requests.get(f"{address}/metrics", timeout=5).text)

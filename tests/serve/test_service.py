@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.incidents.alert_rules import RuleTimes
-from tests.serve.running import GivenLooker, Hook, firing, running, webhook
+from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 
 @pytest.fixture
@@ -26,9 +26,9 @@ def slack(hook: Hook) -> tuple[OutputSection, ...]:
     return (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
 
 
-def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hook):
-    looker = GivenLooker({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
-    with running(tmp_path, looker, slack(hook)) as service:
+def test_an_alert_is_answered_at_once_and_reported_to_the_output(tmp_path, sick, hook):
+    runner = GivenRunner({"store": "x"}, {"TtftHigh": RuleTimes(120, 300)}, answer=sick, page="<p>the report</p>")
+    with running(tmp_path, runner, slack(hook)) as service:
         assert service.post(webhook(firing(pod="vllm-1"))).json() == {"result": "accepted"}
         (message,) = service.until(lambda: hook.bodies)
         (incident,) = service.get("/api/v1/incidents").json()["incidents"]
@@ -36,8 +36,8 @@ def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hoo
         assert finding.title in message["text"] and incident["id"] in str(message["blocks"][-1])
         assert finding.id in str(message["blocks"]) and finding.scope.pods[0] in str(message["blocks"])
         assert "https://runbooks.example.org/x" in str(message["blocks"])
-        (asked,) = looker.taken
-        assert asked.place.pod == "vllm-1" and asked.until - asked.from_ == pytest.approx(60 + 420 + 900, abs=5)
+        (request,) = runner.taken
+        assert request.place.pod == "vllm-1" and request.until - request.from_ == pytest.approx(60 + 420 + 900, abs=5)
 
         one = service.get(f"/api/v1/incidents/{incident['id']}").json()
         assert one["story"]["cause"] == finding.id and one["looks"][0]["state"] == "done"
@@ -54,8 +54,8 @@ def test_an_alert_is_answered_at_once_and_told_to_the_output(tmp_path, sick, hoo
         assert service.get("/healthz").text == "ok\n" and service.get("/readyz").text == "ready\n"
 
 
-def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+def test_the_end_prints_how_long_and_what_changed(tmp_path, sick, hook):
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: len(hook.bodies) == 1)
         service.post(webhook(firing(ended=True)))
@@ -63,30 +63,30 @@ def test_the_end_says_how_long_and_what_changed(tmp_path, sick, hook):
         assert hook.bodies[1]["text"].startswith("🟢 Resolved: ") and "rollout of vllm" in str(hook.bodies[1])
 
 
-def test_could_not_look_is_told_too(tmp_path, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer="the server does not answer"), slack(hook)) as service:
+def test_a_failed_run_is_reported_too(tmp_path, hook):
+    with running(tmp_path, GivenRunner({}, {}, answer="the server does not answer"), slack(hook)) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
-        assert "Could not look, because the server does not answer" in hook.bodies[0]["text"]
+        assert "Diagnosis failed: the server does not answer" in hook.bodies[0]["text"]
 
 
-def test_a_repeat_tells_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
-    looker = GivenLooker({}, {}, answer=sick)
-    with running(tmp_path, looker, slack(hook)) as service:
-        began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
-        service.post(webhook(firing(starts=began)))
+def test_a_repeat_reports_again_and_a_message_in_between_does_not(tmp_path, sick, hook):
+    runner = GivenRunner({}, {}, answer=sick)
+    with running(tmp_path, runner, slack(hook)) as service:
+        started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - 3600))
+        service.post(webhook(firing(starts=started)))
         service.until(lambda: len(hook.bodies) == 1)
-        assert service.post(webhook(firing(starts=began))).json() == {"result": "merged"}
+        assert service.post(webhook(firing(starts=started))).json() == {"result": "merged"}
         service.service.clock = service.service.dispatcher.clock = lambda: time.time() + 4 * 3600
         # The look that follows a first cause is due by then too; whichever comes first, the repeat is told.
-        assert service.post(webhook(firing(starts=began))).status_code == 200
+        assert service.post(webhook(firing(starts=started))).status_code == 200
         service.until(lambda: any("Still: " in body["text"] for body in hook.bodies))
-        assert looker.taken[-1].from_ == pytest.approx(looker.taken[0].from_, abs=2), "from before the first alert"
+        assert runner.taken[-1].from_ == pytest.approx(runner.taken[0].from_, abs=2), "from before the first alert"
         assert len(hook.bodies) == 2 and len(service.get("/api/v1/incidents").json()["incidents"]) == 1
 
 
 def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick)) as service:
         assert service.post(webhook(firing("InferdocWatchdog"))).json() == {"result": "ignored"}
         families = {f.name: f for f in text_string_to_metric_families(service.get("/metrics").text)}
         assert families["inferdoc_watchdog_timestamp_seconds"].samples[0].value == pytest.approx(time.time(), abs=60)
@@ -94,7 +94,7 @@ def test_the_watchdog_is_no_incident_but_is_heard(tmp_path, sick):
 
 
 def test_the_metrics_count_what_happened(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.post({"version": "4"})
         service.until(lambda: hook.bodies)
@@ -110,8 +110,8 @@ def test_the_metrics_count_what_happened(tmp_path, sick, hook):
         assert samples["inferdoc_verdict", sick.verdict] == 1
 
 
-def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook), every=60.0) as service:
+def test_the_api_is_as_documented(tmp_path, sick, hook):
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
         document = service.get("/api/v1/openapi.json").json()
@@ -125,25 +125,25 @@ def test_the_api_is_as_its_document_says(tmp_path, sick, hook):
 
 
 def test_tenants_are_those_that_are_configured(tmp_path, sick):
-    looker = GivenLooker({}, {}, answer=sick)
-    with running(tmp_path, looker, tenants=("team-a",)) as service:
+    runner = GivenRunner({}, {}, answer=sick)
+    with running(tmp_path, runner, tenants=("team-a",)) as service:
         assert service.post(webhook(firing()), headers={"X-Scope-OrgID": "team-a"}).status_code == 200
-        service.until(lambda: looker.taken)
-        assert looker.taken[0].headers == {"X-Scope-OrgID": "team-a"}
+        service.until(lambda: runner.taken)
+        assert runner.taken[0].headers == {"X-Scope-OrgID": "team-a"}
         for refused in ("team-b", "team-a\tx", "../team-a"):
             answer = service.post(webhook(firing()), path="/alertmanager?tenant=" + refused)
             assert answer.status_code == 403, refused
 
 
-def test_what_waits_when_it_ends_is_looked_at_after_the_next_start(tmp_path, sick, hook):
-    slow = GivenLooker({}, {}, answer=sick, seconds=0.5)
+def test_what_waits_when_it_ends_is_diagnosed_after_the_next_start(tmp_path, sick, hook):
+    slow = GivenRunner({}, {}, answer=sick, seconds=0.5)
     with running(tmp_path, slow, slack(hook)) as service:
         for number in range(3):
             service.post(webhook(firing(mark=f"f{number}", model_name=f"m{number}")))
         service.until(lambda: slow.taken)
     finished = len(hook.bodies)
     assert finished >= 1, "what was under way is finished, and told"
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), slack(hook)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook)) as service:
         service.until(lambda: len(hook.bodies) == 3)
 
 
@@ -153,10 +153,10 @@ def test_an_output_that_is_down_holds_up_no_other(tmp_path, sick, hook):
         *slack(hook),
         OutputSection(kind="file", folder=str(tmp_path / "reports"), format="json"),
     )
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), outputs) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies and list((tmp_path / "reports").glob("*.json")))
-        service.until(lambda: any("output dead: it cannot be reached" in line for line in service.said))
+        service.until(lambda: any("output dead: connection failed" in line for line in service.logged))
         (report,) = (tmp_path / "reports").glob("*.json")
         assert msgspec.json.decode(report.read_bytes())["diagnosis"]["findings"][0]["id"] == sick.findings[0].id
 
@@ -169,10 +169,10 @@ def test_what_other_commands_left_is_on_the_page_and_rubbish_is_not(tmp_path, si
     )
     (metrics / "b.prom").write_text("inferdoc_prewarm_floor_replicas 3\ninferdoc_incidents_open 99\nother 1\n")
     (metrics / "c.prom").write_text("<html>{{{")
-    with running(tmp_path, GivenLooker({}, {}, answer=sick), textfiles=(f"{metrics}/*.prom",)) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick), textfiles=(f"{metrics}/*.prom",)) as service:
         text = service.get("/metrics").text
         assert 'inferdoc_prewarm_floor_replicas{pool="x"} 11.0' in text and "other 1.0" in text
         assert "floor_replicas 3" not in text and "99" not in text
         service.get("/metrics")
-        assert len([line for line in service.said if "c.prom" in line]) == 1
+        assert len([line for line in service.logged if "c.prom" in line]) == 1
         list(text_string_to_metric_families(text))

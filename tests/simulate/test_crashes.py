@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from inferdoc.simulate.crashes import BACK_OFF
+from inferdoc.simulate.faults import BACK_OFF
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
@@ -70,8 +70,8 @@ def test_the_kernel_ends_a_process_for_host_memory_without_a_sign_on_the_gpu() -
 def test_requests_of_an_ended_process_are_lost() -> None:
     fleet = SimulatedFleet(quick("engine-crash-loop", seconds=5.0))
     fleet.run(104.0)
-    held = fleet.pod("vllm-2").engine.load
+    kept = fleet.pod("vllm-2").engine.load
     before = lost(fleet)
     fleet.run(106.0)
-    assert held > 0
-    assert lost(fleet) >= before + held
+    assert kept > 0
+    assert lost(fleet) >= before + kept

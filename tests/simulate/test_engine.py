@@ -22,7 +22,7 @@ def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[EngineRequ
 
 
 def feed(
-    held: Engine, rate: float, seconds: float, seed: int, prompt: int = 400, output: int = 120, adapters: int = 0
+    kept: Engine, rate: float, seconds: float, seed: int, prompt: int = 400, output: int = 120, adapters: int = 0
 ) -> list[EngineRequest]:
     """Poisson arrivals; the pool is checked, and the counters watched, every half second."""
     rng = np.random.default_rng(seed)
@@ -35,22 +35,22 @@ def feed(
             adapter = int(rng.integers(adapters)) if adapters else -1
             segments = [(("prefix", len(sent) % 4), 8), (("own", len(sent)), max(tokens // 16 - 8, 0))]
             request = EngineRequest(len(sent), max(tokens, 160), answer, answer, segments, due, adapter, sent=due)
-            held.submit(request, due)
+            kept.submit(request, due)
             sent.append(request)
             due += float(rng.exponential(1 / rate))
-        held.advance(now)
-        held.pool.check()
-        after = (held.stats.generation, held.stats.prompt_tokens, held.stats.busy)
+        kept.advance(now)
+        kept.pool.check()
+        after = (kept.stats.generation, kept.stats.prompt_tokens, kept.stats.busy)
         assert all(a >= b for a, b in zip(after, before, strict=True))
         before = after
     return sent
 
 
-def drain(held: Engine) -> None:
+def drain(kept: Engine) -> None:
     for _ in range(4000):
-        if not held.live():
+        if not kept.live():
             return
-        held.advance(held.now + 1.0)
+        kept.advance(kept.now + 1.0)
 
 
 @given(
@@ -66,10 +66,10 @@ def drain(held: Engine) -> None:
 def test_every_request_comes_out_once(
     rate: float, blocks: int, seqs: int, budget: int, draft: int, loras: int, seed: int
 ) -> None:
-    held, done = engine(blocks, max_seqs=seqs, budget=budget, draft=draft, loras=loras)
-    sent = feed(held, rate, 40, seed, adapters=3 * loras)
-    drain(held)
-    stats = held.stats
+    kept, done = engine(blocks, max_seqs=seqs, budget=budget, draft=draft, loras=loras)
+    sent = feed(kept, rate, 40, seed, adapters=3 * loras)
+    drain(kept)
+    stats = kept.stats
     assert len(done) == len(sent) == sum(stats.success.values()) == len({r.id for r in done})
     for histogram in (
         stats.e2e,
@@ -90,26 +90,26 @@ def test_every_request_comes_out_once(
     assert stats.prompt_tokens == sum(r.prompt for r in sent) == stats.computed + stats.cached + stats.transferred
     assert stats.preemptions == sum(r.preemptions for r in sent)
     assert stats.e2e.sum >= stats.inference.sum + stats.queue.sum - 1e-6
-    assert held.pool.used == 0 and not held.running and not held.waiting
+    assert kept.pool.used == 0 and not kept.running and not kept.waiting
     assert stats.accepted <= stats.draft_tokens and sum(stats.accepted_at) == stats.accepted
 
 
 def test_little_s_law() -> None:
-    held, _ = engine()
+    kept, _ = engine()
     rng, total, samples, now = np.random.default_rng(3), 0.0, 0, 0.0
     due, number = 0.0, 0
     while now < 600:
         now += 0.2
         while due < now:
             number += 1
-            held.submit(EngineRequest(number, 300, 100, 100, [], due, sent=due), due)
+            kept.submit(EngineRequest(number, 300, 100, 100, [], due, sent=due), due)
             due += float(rng.exponential(1 / 4.0))
-        held.advance(now)
-        total += held.load
+        kept.advance(now)
+        total += kept.load
         samples += 1
-    stats = held.stats
-    wanted = sum(stats.success.values()) / now * (stats.e2e.sum / stats.e2e.count)
-    assert total / samples == pytest.approx(wanted, rel=0.05)
+    stats = kept.stats
+    expected = sum(stats.success.values()) / now * (stats.e2e.sum / stats.e2e.count)
+    assert total / samples == pytest.approx(expected, rel=0.05)
 
 
 def test_a_small_cache_preempts_and_a_large_one_does_not() -> None:
@@ -122,33 +122,33 @@ def test_a_small_cache_preempts_and_a_large_one_does_not() -> None:
 
 
 def test_a_client_that_leaves_is_in_no_engine_statistics() -> None:
-    held, done = engine()
+    kept, done = engine()
     request = EngineRequest(1, 200, 500, 500, [], 0.0)
-    held.submit(request, 0.0)
-    held.abort(request, 2.0)
-    held.advance(10.0)
+    kept.submit(request, 0.0)
+    kept.abort(request, 2.0)
+    kept.advance(10.0)
     assert request.state == RequestState.DONE and request.left and done == [request]
-    assert sum(held.stats.success.values()) == 0 and held.stats.e2e.count == 0
-    assert held.stats.http == {"2xx": 1} and held.stats.ttft.count == 1 and held.pool.used == 0
+    assert sum(kept.stats.success.values()) == 0 and kept.stats.e2e.count == 0
+    assert kept.stats.http == {"2xx": 1} and kept.stats.ttft.count == 1 and kept.pool.used == 0
 
 
 def test_a_hung_engine_freezes() -> None:
-    held, _ = engine()
-    feed(held, 3.0, 20, 2)
-    before = (held.stats.generation, len(held.running), sum(held.stats.http.values()))
-    held.hung = True
-    held.submit(EngineRequest(9999, 100, 10, 10, [], held.now), held.now)
-    held.advance(60.0)
-    assert (held.stats.generation, len(held.running), sum(held.stats.http.values())) == before
+    kept, _ = engine()
+    feed(kept, 3.0, 20, 2)
+    before = (kept.stats.generation, len(kept.running), sum(kept.stats.http.values()))
+    kept.hung = True
+    kept.submit(EngineRequest(9999, 100, 10, 10, [], kept.now), kept.now)
+    kept.advance(60.0)
+    assert (kept.stats.generation, len(kept.running), sum(kept.stats.http.values())) == before
 
 
 def test_adapters_beyond_the_slots_are_deferred() -> None:
-    held, _ = engine(loras=1)
+    kept, _ = engine(loras=1)
     for number in range(6):
-        held.submit(EngineRequest(number, 100, 200, 200, [], 0.0, adapter=number), 0.0)
-    held.advance(1.0)
-    assert held.waiting_by_reason() == (0, 5)
-    assert len({r.adapter for r in held.running.values()}) == 1
+        kept.submit(EngineRequest(number, 100, 200, 200, [], 0.0, adapter=number), 0.0)
+    kept.advance(1.0)
+    assert kept.waiting_by_reason() == (0, 5)
+    assert len({r.adapter for r in kept.running.values()}) == 1
 
 
 def test_the_roofline_follows_the_hardware() -> None:

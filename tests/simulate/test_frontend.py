@@ -62,37 +62,37 @@ def test_a_schema_is_compiled_once_and_threads_are_shared() -> None:
 
 
 def test_requests_wait_deferred_for_their_grammar_and_others_pass() -> None:
-    held, done = engine(grammar_workers=1)
-    held.submit(request(0, schema=1, schema_seconds=3.0), 0.0)
-    held.submit(request(1), 0.0)
-    held.advance(1.0)
-    assert held.waiting_by_reason() == (0, 1)
+    kept, done = engine(grammar_workers=1)
+    kept.submit(request(0, schema=1, schema_seconds=3.0), 0.0)
+    kept.submit(request(1), 0.0)
+    kept.advance(1.0)
+    assert kept.waiting_by_reason() == (0, 1)
     assert [r.id for r in done] == [1]
-    held.advance(5.0)
+    kept.advance(5.0)
     assert [r.id for r in done] == [1, 0]
     assert done[1].scheduled - done[1].queued == pytest.approx(3.0, abs=0.1)
 
 
 def test_a_client_that_leaves_while_its_grammar_is_compiled_is_gone() -> None:
-    held, _ = engine(grammar_workers=1)
+    kept, _ = engine(grammar_workers=1)
     waits = request(0, schema=1, schema_seconds=3.0)
-    held.submit(waits, 0.0)
-    held.advance(1.0)
-    held.abort(waits, 1.0)
-    held.advance(6.0)
-    assert held.load == 0
+    kept.submit(waits, 0.0)
+    kept.advance(1.0)
+    kept.abort(waits, 1.0)
+    kept.advance(6.0)
+    assert kept.load == 0
     assert waits.left
-    assert sum(held.stats.success.values()) == 0
+    assert sum(kept.stats.success.values()) == 0
 
 
 def test_the_guard_counts_running_requests() -> None:
-    held, done = engine(max_queued=3)
+    kept, done = engine(max_queued=3)
     for number in range(5):
-        held.submit(request(number, output=2000), 0.0)
-    held.advance(0.5)
-    assert len(held.running) == 3
-    assert held.front.rejected == 2
-    assert held.stats.http == {"5xx": 2}
+        kept.submit(request(number, output=2000), 0.0)
+    kept.advance(0.5)
+    assert len(kept.running) == 3
+    assert kept.front.rejected == 2
+    assert kept.stats.http == {"5xx": 2}
     assert [r.id for r in done if r.failed] == [3, 4]
 
 
@@ -100,10 +100,10 @@ def test_a_slow_front_end_delays_first_tokens_and_leaves_gaps_alone() -> None:
     quick, _ = engine()
     slow, _ = engine()
     slow.front.slower = 100.0
-    for held in (quick, slow):
+    for kept in (quick, slow):
         for number in range(10):
-            held.submit(request(number), 0.5 * number)
-        held.advance(60.0)
+            kept.submit(request(number), 0.5 * number)
+        kept.advance(60.0)
     mean = {h: h.stats.ttft.sum / h.stats.ttft.count for h in (quick, slow)}
     assert mean[slow] > mean[quick] + 0.08
     assert slow.stats.queue.sum == pytest.approx(quick.stats.queue.sum, abs=0.01)
@@ -120,13 +120,13 @@ def test_a_batch_beyond_the_captured_graphs_pays_for_its_launch() -> None:
 def test_a_parser_of_another_format_finds_no_call() -> None:
     shares = []
     for misses in (0.0, 1.0):
-        held, done = engine()
-        held.parser_misses = misses
+        kept, done = engine()
+        kept.parser_misses = misses
         for number in range(40):
-            held.submit(request(number, output=2, tools=True), 0.1 * number)
-        held.advance(60.0)
+            kept.submit(request(number, output=2, tools=True), 0.1 * number)
+        kept.advance(60.0)
         assert len(done) == 40
-        shares.append(held.stats.tools.get("no_tool_call", 0) / 40)
+        shares.append(kept.stats.tools.get("no_tool_call", 0) / 40)
         assert any(r.missed for r in done) == bool(misses)
     assert shares[0] < 0.6
     assert shares[1] == 1.0

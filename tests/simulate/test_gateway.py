@@ -53,11 +53,11 @@ def value(items, name: str, **labels: str) -> float:
 # ---- flow control ----
 
 
-def test_flow_control_with_fresh_figures_holds_nothing():
+def test_flow_control_with_fresh_values_queues_nothing():
     found = fleet(router=", flow: {}")
     found.run(120.0)
     flow = found.gateway.flow
-    assert flow.held == 0 and set(flow.outcomes) == {("Dispatched", 0)}
+    assert flow.queued == 0 and set(flow.outcomes) == {("Dispatched", 0)}
     assert totals(found)[1] == {}
 
 
@@ -72,7 +72,7 @@ def test_stale_figures_close_the_gate_at_exactly_one_and_requests_age_out():
     page = list(router_items(found, "m", "sim"))
     assert value(page, "llm_d_epp_flow_control_pool_saturation", stage="effective") == 1.0
     assert value(page, "llm_d_epp_flow_control_stale_endpoints") == 2
-    assert value(page, "llm_d_epp_flow_control_queue_size") == flow.held > 60
+    assert value(page, "llm_d_epp_flow_control_queue_size") == flow.queued > 60
 
 
 def test_a_refresh_slower_than_the_staleness_limit_lets_requests_go_once_a_refresh():
@@ -95,7 +95,7 @@ def test_the_higher_priority_is_served_while_the_lower_waits():
 def test_a_full_band_turns_requests_away_at_once():
     found = fleet(router=", flow: {capacity: 5}", faults="{kind: poll, at: 30s, share: 1.0}")
     found.run(60.0)
-    assert found.gateway.flow.held == 5 and found.gateway.flow.outcomes[("RejectedCapacity", 0)] > 10
+    assert found.gateway.flow.queued == 5 and found.gateway.flow.outcomes[("RejectedCapacity", 0)] > 10
 
 
 def test_without_an_endpoint_every_request_is_refused():
@@ -148,7 +148,7 @@ def test_a_proxy_cuts_at_its_limit_and_the_engine_stops():
 SCALER = ", cold_start: 60s, scaler: {least: 1, most: 6, target: 6, down_window: %s%s}"
 
 
-def test_the_autoscaler_asks_at_once_and_gets_after_the_cold_start():
+def test_the_autoscaler_scales_at_once_and_gets_after_the_cold_start():
     found = fleet(chat(16), pool=SCALER % ("300s", ""), faults="{kind: traffic, at: 0s, rate: 2.5}")
     (scaler,) = found.scalers
     found.run(40.0)
@@ -160,7 +160,7 @@ def test_the_autoscaler_asks_at_once_and_gets_after_the_cold_start():
     assert len(scaler.ready) >= scaler.desired - 1 > 2
 
 
-def test_a_scaler_without_a_metric_stays_where_it_is_and_says_so():
+def test_a_scaler_without_a_metric_stays_where_it_is_and_prints_so():
     found = fleet(chat(30), pool=SCALER % ("300s", ", metric: missing"))
     found.run(120.0)
     (scaler,) = found.scalers

@@ -77,10 +77,10 @@ def test_the_configuration_names_every_target_with_its_labels(live, tmp_path):
 
 
 def test_it_ends_with_the_scenario():
-    said, shown = [], []
+    printed, shown = [], []
     scenario = adapted(load_scenario("control-steady"), duration="60s")
-    serve(scenario, free_ports(32), 1000.0, said.append, shown.append)
-    assert "until Ctrl-C" in said[0] and said[-1] == f"scenario {scenario.id} is over"
+    serve(scenario, free_ports(32), 1000.0, printed.append, shown.append)
+    assert "until Ctrl-C" in printed[0] and printed[-1] == f"scenario {scenario.id} is over"
     assert yaml.safe_load(shown[0])["scrape_configs"][0]["scrape_interval"] == "1s"
 
 

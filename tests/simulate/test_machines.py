@@ -87,30 +87,30 @@ def scenario(model: str, ranks: int, fault: str) -> Scenario:
     return read_scenario(text, "test")
 
 
-def xids(held: SimulatedFleet, dcgm: Dcgm, now: float) -> list[tuple[str, float]]:
-    items = list(dcgm.items([rank for pod in held.pods for rank in pod.ranks], now, "sim"))
+def xids(kept: SimulatedFleet, dcgm: Dcgm, now: float) -> list[tuple[str, float]]:
+    items = list(dcgm.items([rank for pod in kept.pods for rank in pod.ranks], now, "sim"))
     return [(dict(i.labels)["gpu"], i.values[0]) for i in items if i.name == "DCGM_FI_DEV_XID_ERRORS"]
 
 
 def test_a_lost_gpu_leaves_the_page_at_the_next_collection_and_its_siblings_stay():
-    held, dcgm = fleet(ranks=2, fault="{kind: gpu-lost, at: 10s, pods: [vllm-0], xid: 79}"), Dcgm(1, False)
-    assert xids(held, dcgm, 0.0) == [("0", 0.0), ("1", 0.0)]
-    held.run(31.0)
-    assert xids(held, dcgm, 31.0) == [("1", 0.0)]
-    assert held.pods[0].engine.hung
+    kept, dcgm = fleet(ranks=2, fault="{kind: gpu-lost, at: 10s, pods: [vllm-0], xid: 79}"), Dcgm(1, False)
+    assert xids(kept, dcgm, 0.0) == [("0", 0.0), ("1", 0.0)]
+    kept.run(31.0)
+    assert xids(kept, dcgm, 31.0) == [("1", 0.0)]
+    assert kept.pods[0].engine.hung
 
 
 def test_a_memory_error_ends_the_process_and_stays_as_the_last_code():
     fault = "{kind: xid, at: 10s, pods: [vllm-0], xid: 94, rows: 2, after: 15s}"
-    held, dcgm = fleet(fault=fault), Dcgm(1, True)
-    xids(held, dcgm, 0.0)
-    held.run(12.0)
-    assert not held.pods[0].alive
-    held.run(40.0)
-    assert held.pods[0].alive and held.pods[0].started == pytest.approx(25.0, abs=0.3)
-    xids(held, dcgm, 40.0)
-    assert xids(held, dcgm, 71.0) == [("0", 94.0)]
-    recent = [i for i in dcgm.items(held.pods, 72.0, "sim") if i.name == "DCGM_EXP_XID_ERRORS_COUNT"]
+    kept, dcgm = fleet(fault=fault), Dcgm(1, True)
+    xids(kept, dcgm, 0.0)
+    kept.run(12.0)
+    assert not kept.pods[0].alive
+    kept.run(40.0)
+    assert kept.pods[0].alive and kept.pods[0].started == pytest.approx(25.0, abs=0.3)
+    xids(kept, dcgm, 40.0)
+    assert xids(kept, dcgm, 71.0) == [("0", 94.0)]
+    recent = [i for i in dcgm.items(kept.pods, 72.0, "sim") if i.name == "DCGM_EXP_XID_ERRORS_COUNT"]
     assert [dict(i.labels)["xid"] for i in recent] == ["94"]
 
 
@@ -126,11 +126,11 @@ def test_the_internal_balancer_keeps_ranks_even_and_a_header_does_not():
 
 
 def test_every_request_of_a_deployment_ends_on_one_of_its_ranks():
-    held = fleet(ranks=3)
-    held.run(60.0)
-    pod = held.pods[0]
+    kept = fleet(ranks=3)
+    kept.run(60.0)
+    pod = kept.pods[0]
     done = sum(rank.engine.stats.e2e.count for rank in pod.ranks)
-    router = sum(stats.requests for stats in held.router.stats.classes.values())
+    router = sum(stats.requests for stats in kept.router.stats.classes.values())
     assert done + pod.load() == pytest.approx(router, abs=3)
 
 
@@ -157,9 +157,9 @@ def test_ranks_of_a_model_with_experts_step_together_and_others_do_not():
 
 
 def test_the_page_of_a_deployment_has_one_series_per_rank_and_no_process():
-    held = fleet(ranks=3)
-    held.run(20.0)
-    items = list(vllm_items(held.pods[0], "m", 0.0))
+    kept = fleet(ranks=3)
+    kept.run(20.0)
+    items = list(vllm_items(kept.pods[0], "m", 0.0))
     running = [dict(i.labels)["engine"] for i in items if i.name == "vllm:num_requests_running"]
     assert running == ["0", "1", "2"]
     names = [i.name for i in items]
@@ -167,16 +167,16 @@ def test_the_page_of_a_deployment_has_one_series_per_rank_and_no_process():
     blocks = [name for place, name in enumerate(names) if place == 0 or names[place - 1] != name]
     assert len(blocks) == len(set(blocks)), "samples of a family stand together"
     answered = sum(i.values[0] for i in items if i.name == "http_requests_total")
-    assert answered == sum(sum(rank.engine.stats.http.values()) for rank in held.pods[0].ranks)
+    assert answered == sum(sum(rank.engine.stats.http.values()) for rank in kept.pods[0].ranks)
 
 
 def test_a_synchronous_rearrangement_stops_the_streams_at_its_interval():
     def slow_gaps(**flags: float) -> tuple[int, float]:
         config = EngineConfig(4000, **flags)  # type: ignore[arg-type]
-        held = Engine(config, MeasuredTime(0.01, 0.0, 1 / 8000), np.random.default_rng(1))
-        held.submit(EngineRequest(0, 100, 1001, 1001, [(("own", 0), 0)], 0.0), 0.0)
-        held.advance(60.0)
-        gaps = held.stats.itl
+        kept = Engine(config, MeasuredTime(0.01, 0.0, 1 / 8000), np.random.default_rng(1))
+        kept.submit(EngineRequest(0, 100, 1001, 1001, [(("own", 0), 0)], 0.0), 0.0)
+        kept.advance(60.0)
+        gaps = kept.stats.itl
         return sum(count for bound, count in zip(gaps.bounds, gaps.counts, strict=False) if bound > 0.2), gaps.sum
 
     none, quick = slow_gaps()
@@ -188,11 +188,11 @@ def test_a_synchronous_rearrangement_stops_the_streams_at_its_interval():
 
 def test_a_restart_with_other_settings_shows_on_the_page_and_in_the_steps():
     fault = "{kind: restart, at: 5s, after: 15s, pods: [vllm-0], flags: {cache_dtype: fp8, kernels: 2.0}}"
-    held = fleet(fault=fault)
-    before = held.pods[0].timing.step(8, 8000, 0, 0.0, 8).seconds
-    blocks = held.pods[0].engine.config.blocks
-    held.run(25.0)
-    pod = held.pods[0]
+    kept = fleet(fault=fault)
+    before = kept.pods[0].timing.step(8, 8000, 0, 0.0, 8).seconds
+    blocks = kept.pods[0].engine.config.blocks
+    kept.run(25.0)
+    pod = kept.pods[0]
     shown = next(dict(i.labels) for i in vllm_items(pod, "m", 0.0) if i.name == "vllm:cache_config_info")
     assert shown["cache_dtype"] == "fp8" and int(shown["num_gpu_blocks"]) == 2 * blocks
     assert pod.timing.step(8, 8000, 0, 0.0, 8).seconds > 1.8 * before

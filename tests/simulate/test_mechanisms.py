@@ -73,9 +73,9 @@ def test_host_memory_forgets_what_was_used_longest_ago() -> None:
 
 def test_prompts_found_in_host_memory_are_loaded_not_computed_and_wait_for_the_path() -> None:
     def run(more: str, faults: str = "") -> tuple[float, float, float]:
-        held = fleet(pool(f", flags: {{blocks: 1200{more}}}"), faults, count=30)
-        held.run(300.0)
-        engine = held.pods[0].engine
+        simulated = fleet(pool(f", flags: {{blocks: 1200{more}}}"), faults, count=30)
+        simulated.run(300.0)
+        engine = simulated.pods[0].engine
         engine.pool.check()
         loaded = engine.host.stats.load_bytes if engine.host else 0.0
         return engine.stats.computed, engine.stats.ttft.sum / engine.stats.ttft.count, loaded
@@ -90,9 +90,11 @@ def test_prompts_found_in_host_memory_are_loaded_not_computed_and_wait_for_the_p
 
 @pytest.mark.parametrize("policy", ["fail", "recompute"])
 def test_a_failed_read_ends_the_request_or_has_its_prompt_computed(policy: str) -> None:
-    held = fleet(SPLIT.replace("POLICY", policy), "{kind: read-failure, at: 0s, pods: [vllm-decode-0], share: 0.5}")
-    held.run(200.0)
-    stats = held.pods[1].engine.stats
+    simulated = fleet(
+        SPLIT.replace("POLICY", policy), "{kind: read-failure, at: 0s, pods: [vllm-decode-0], share: 0.5}"
+    )
+    simulated.run(200.0)
+    stats = simulated.pods[1].engine.stats
     assert stats.failed_transfers > 50
     finished = sum(stats.success.values())
     if policy == "fail":
@@ -102,33 +104,33 @@ def test_a_failed_read_ends_the_request_or_has_its_prompt_computed(policy: str) 
         assert stats.success["error"] == 0
         own = stats.prompt_tokens - 2000 * finished  # the shared beginnings are in the cache of the decode pod
         assert 0.3 < stats.computed / own < 0.7
-    held.pods[0].engine.pool.check()
-    held.pods[1].engine.pool.check()
+    simulated.pods[0].engine.pool.check()
+    simulated.pods[1].engine.pool.check()
 
 
 def test_prompt_log_probabilities_pass_the_cache_by() -> None:
-    held = fleet(pool(), "{kind: traffic, at: 0s, logprobs: 1.0}")
-    held.run(100.0)
-    stats = held.pods[0].engine.stats
+    simulated = fleet(pool(), "{kind: traffic, at: 0s, logprobs: 1.0}")
+    simulated.run(100.0)
+    stats = simulated.pods[0].engine.stats
     assert stats.prompt_tokens > 10_000
     assert (stats.prefix_queries, stats.prefix_hits, stats.cached) == (0, 0, 0)
 
 
 def test_a_process_comes_back_with_other_flags() -> None:
     flags = "flags: {blocks: 500, prefix_caching: false}"
-    held = fleet(pool(), f"{{kind: restart, at: 20s, after: 60s, pods: [vllm-1], {flags}}}")
-    held.run(200.0)
-    same, changed = held.pods
+    simulated = fleet(pool(), f"{{kind: restart, at: 20s, after: 60s, pods: [vllm-1], {flags}}}")
+    simulated.run(200.0)
+    same, changed = simulated.pods
     assert changed.engine.config.blocks == 500 < same.engine.config.blocks
     assert not changed.engine.config.prefix_caching and same.engine.config.prefix_caching
     assert changed.engine.stats.prefix_queries == 0 < changed.engine.stats.prompt_tokens
 
 
 def test_the_routers_index_expects_what_engines_render_differently() -> None:
-    alike = fleet(pool(), policy="prefix")
+    similar = fleet(pool(), policy="prefix")
     apart = fleet(pool(), "{kind: traffic, at: 0s, template: true}", policy="prefix")
     hits = []
-    for each in (alike, apart):
+    for each in (similar, apart):
         each.run(200.0)
         found = each.router.stats.expected_hits
         assert found.sum / found.count > 0.5
@@ -139,8 +141,8 @@ def test_the_routers_index_expects_what_engines_render_differently() -> None:
 
 
 def test_answers_from_broken_logits_are_counted() -> None:
-    held = fleet(pool(", flags: {nan_check: true}"), "{kind: corrupt, at: 0s, pods: [vllm-0], share: 0.5}")
-    held.run(200.0)
-    broken, sound = (p.engine.stats for p in held.pods)
+    simulated = fleet(pool(", flags: {nan_check: true}"), "{kind: corrupt, at: 0s, pods: [vllm-0], share: 0.5}")
+    simulated.run(200.0)
+    broken, sound = (p.engine.stats for p in simulated.pods)
     assert 0.3 < broken.corrupted / sum(broken.success.values()) < 0.7
     assert sound.corrupted == 0

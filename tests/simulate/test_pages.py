@@ -85,11 +85,11 @@ def shapes(text: bytes) -> dict[str, tuple[str, tuple[str, ...]]]:
     ],
 )
 def test_names_types_and_labels_are_those_of_a_real_page(real: str, scenario: str, pod: str, besides: set[str]) -> None:
-    wanted = shapes((PAGES / real).read_bytes())
+    expected = shapes((PAGES / real).read_bytes())
     made = shapes(text_page(items_of(read_scenario(scenario, "s"), "vllm", pod)).encode())
-    assert {n for n in wanted if n not in made} == set()
-    assert {n for n in made if n not in wanted and not n.startswith(tuple(besides) or ("-",))} == set()
-    for name, shape in wanted.items():
+    assert {n for n in expected if n not in made} == set()
+    assert {n for n in made if n not in expected and not n.startswith(tuple(besides) or ("-",))} == set()
+    for name, shape in expected.items():
         assert made[name] == shape, name
 
 
@@ -209,13 +209,13 @@ def test_every_cause_has_a_scenario_and_every_scenario_can_be_read() -> None:
 def test_mistakes_in_a_scenario_are_one_clear_line() -> None:
     from inferdoc.errors import InferdocError
 
-    for text, said in (
+    for text, printed in (
         ("id: [", "not YAML"),
         (SMALL.replace("rate: 4", "rat: 4"), "rat"),
         (SMALL.replace("duration: 3m", "duration: soon"), "not a duration"),
         ("nothing", "Expected"),
     ):
-        with pytest.raises(InferdocError, match=re.escape(said)) as caught:
+        with pytest.raises(InferdocError, match=re.escape(printed)) as caught:
             read_scenario(text, "mine.yaml")
         assert "\n" not in str(caught.value)
     with pytest.raises(InferdocError, match="no tier 'b900'"):

@@ -110,7 +110,7 @@ def test_every_range_is_drawn_from():
     assert happened >= {"rollout as trigger", "rollout", "grow", "relabelled", "conversations", "bursts"}
 
 
-def test_every_declared_range_says_why():
+def test_every_declared_range_prints_why():
     rows = list(RANDOMISATION.rows())
     assert len(rows) == len(dataclasses.fields(RANDOMISATION)) and all(range_ and why for _, range_, why in rows)
 
@@ -126,7 +126,7 @@ def test_every_cause_can_be_drawn_in_surroundings(cause):
         assert drawn.old is None or onset + drawn.old < scenario.duration
 
 
-def test_somebody_may_look_at_half_a_day():
+def test_a_window_may_be_half_a_day():
     hours = dataclasses.replace(RANDOMISATION, long=Chance(1.0, "always"), hours=Range(5.0, 6.0, "h", "long"))
     quiet = delayed(small("[{kind: kill, at: 200s, pods: [vllm-1]}]"), 0.0)
     quiet = msgspec.structs.replace(quiet, traffic=(msgspec.structs.replace(quiet.traffic[0], rate=0.3),))
@@ -161,7 +161,7 @@ def test_a_rollout_renames_every_pod(rolled):
 
 
 @pytest.mark.parametrize("kind", ["drop-series, families: ['vllm:kv_cache_usage_perc']", "duplicate-target"])
-def test_a_fault_of_the_scrapes_strikes_the_pod_that_took_the_place(kind):
+def test_a_fault_of_the_scrapes_affects_the_pod_that_took_the_place(kind):
     recording = record(small(f"{ROLLOUT[:-1]}, {{kind: {kind}, at: 200s, pods: [vllm-1]}}]", DEPLOYED))
     heir, *_ = recording.slots(("vllm-1",), 1_795_000_290.0)
     targets = [t for t in recording.targets if t.labels.get("pod") == heir.shown[0] and t in engines([t])]
@@ -182,10 +182,10 @@ def test_counters_never_fall_within_a_name_and_start_anew_in_a_new_one(rolled):
             values = series(target, name)
             assert values == sorted(values), (target.labels["pod"], name)
     born = {life.shown[0]: life.born for life in rolled.lives}
-    began = min(born.values())
+    started = min(born.values())
     for target in engines(rolled.targets):
         tokens = series(target, "vllm:generation_tokens_total")
-        late = born[target.labels["pod"]] > began + 30
+        late = born[target.labels["pod"]] > started + 30
         assert not late or tokens[0] < 0.1 * max(tokens[-1], 1.0), "a new name begins at zero"
 
 
@@ -220,7 +220,7 @@ def test_a_rollout_can_change_settings_and_release():
     assert {(pod.spec.flags.max_seqs, pod.spec.version) for pod in kept} == {(4, "0.15")}
 
 
-def test_kube_state_metrics_tell_the_lineage(rolled):
+def test_kube_state_metrics_report_the_lineage(rolled):
     page = next(t for t in rolled.targets if t.labels["job"] == "kube-state-metrics").pages[-1][1]
     owner = {
         dict(s.labels)["pod"]: dict(s.labels)["owner_name"] for s in page.layout.series if s.name == "kube_pod_owner"
@@ -336,7 +336,7 @@ def test_pods_that_were_there_before_are_as_old_as_drawn():
 # ---- clients ----------------------------------------------------------------------------------------------------
 
 
-def test_a_conversation_grows_and_finds_what_was_said_before():
+def test_a_conversation_grows_and_finds_earlier_messages():
     stream = read_scenario(SMALL.replace("rate: 3", "rate: 3, turns: 4, think: 5s") % "[]", "s").traffic[0]
     traffic = Traffic(0, stream, np.random.default_rng(1))
     first = traffic.draft(1)

@@ -109,14 +109,14 @@ def means(frame: SignalFrame, zero: float, onset: float | None) -> dict[tuple[st
     """Mean of each signal and pod before the onset and from 25 s after it; the whole recording twice without an
     onset."""
     seconds = frame.grid.times_ms / 1000 - zero
-    calm = (seconds > 8) & (seconds <= onset) if onset else seconds > 10
-    later = seconds > onset + 25 if onset else calm
+    healthy = (seconds > 8) & (seconds <= onset) if onset else seconds > 10
+    later = seconds > onset + 25 if onset else healthy
     found = {}
     for name in SIGNALS:
         if name not in frame:
             continue
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
-            parts = [row[part][np.isfinite(row[part])] for part in (calm, later)]
+            parts = [row[part][np.isfinite(row[part])] for part in (healthy, later)]
             if all(len(part) for part in parts):
                 found[name, entity.get("pod")] = (float(parts[0].mean()), float(parts[1].mean()))
     return found
@@ -137,21 +137,21 @@ def test_the_same_signals_move_by_like_factors(name: str, tmp_path: Path) -> Non
     truth, simulated = means(real, zero, onset), means(made, start, onset)
     moved = 0
     for (signal, pod), values in truth.items():
-        wanted = factor(signal, values)
-        if (signal, pod) not in simulated or (name, signal) in KNOWN or 1 / MOVED < wanted < MOVED:
+        expected = factor(signal, values)
+        if (signal, pod) not in simulated or (name, signal) in KNOWN or 1 / MOVED < expected < MOVED:
             continue
         got = factor(signal, simulated[signal, pod])
         moved += 1
-        assert (got > 1) == (wanted > 1), f"{signal} of {pod}: real x {wanted:.2f}, simulated x {got:.2f}"
-        assert 1 / LIKE < got / wanted < LIKE, f"{signal} of {pod}: real x {wanted:.2f}, simulated x {got:.2f}"
+        assert (got > 1) == (expected > 1), f"{signal} of {pod}: real x {expected:.2f}, simulated x {got:.2f}"
+        assert 1 / LIKE < got / expected < LIKE, f"{signal} of {pod}: real x {expected:.2f}, simulated x {got:.2f}"
     assert moved >= 2 or name == "engine-down"
     if name in STAGES:
         first, second = STAGES[name]
         for frame, begin in ((real, zero), (made, start)):
-            assert left_calm(frame, begin, onset, first) <= left_calm(frame, begin, onset, second) + 4
+            assert left_healthy(frame, begin, onset, first) <= left_healthy(frame, begin, onset, second) + 4
 
 
-def left_calm(frame: SignalFrame, zero: float, onset: float, signal: str) -> float:
+def left_healthy(frame: SignalFrame, zero: float, onset: float, signal: str) -> float:
     """Seconds at which a signal is first outside 1.5 times its calm range for good."""
     seconds = frame.grid.times_ms / 1000 - zero
     row = (
@@ -159,9 +159,9 @@ def left_calm(frame: SignalFrame, zero: float, onset: float, signal: str) -> flo
         if len(frame[signal].values) == 1
         else np.nanmax(np.nan_to_num(frame[signal].values), axis=0)
     )
-    calm = row[(seconds > 8) & (seconds <= onset) & np.isfinite(row)]
+    healthy = row[(seconds > 8) & (seconds <= onset) & np.isfinite(row)]
     floor = load_catalogue().signals[signal].floor
-    high, low = max(calm.max() * 1.5, floor), calm.min() / 1.5
+    high, low = max(healthy.max() * 1.5, floor), healthy.min() / 1.5
     outside = (seconds > onset) & ((row > high) | (row < low - floor / 2))
     return float(seconds[outside][0])
 

@@ -30,7 +30,7 @@ def test_a_limit_between_two_bounds_has_two_ends(limit, low, high, below, above)
     assert found.share == (low, high) and (found.below, found.above) == (below, above)
 
 
-def test_a_histogram_without_a_bucket_for_all_tells_nothing():
+def test_a_histogram_without_a_bucket_for_all_reports_nothing():
     assert within(cells(b1=60.0), 1.0) is None
 
 

@@ -62,7 +62,7 @@ def test_diagnose_signals_audit_and_show(declared, store_of, form):
 
 
 @pytest.mark.parametrize(("namespace", "theirs"), [("sim", True), ("chat", False)])
-def test_a_promise_to_one_namespace_is_read_there_alone(simulated, tmp_path, namespace, theirs):
+def test_an_objective_to_one_namespace_is_read_there_alone(simulated, tmp_path, namespace, theirs):
     own = tmp_path / "own.toml"
     own.write_text(f'[[slo]]\nnamespace = "{namespace}"\nlimits = {{ttft_p99 = 0.001}}\n', "utf-8")
     store = ("--store", str(simulated.of("kv-transfer-backlog").store), "--until", "latest")

@@ -73,14 +73,14 @@ def test_attainment_budget_and_burn_are_those_of_the_events(made):
     assert report["seen_seconds"] == pytest.approx(HOURS * 3600, abs=300) and report["asked_seconds"] == 7 * 86_400
 
 
-def test_the_exit_code_is_that_of_the_part_asked_for(made):
+def test_the_exit_code_is_that_of_the_part_requested(made):
     assert shown(made, "--model", "classes")[0] == 0
     assert shown(made, "--model", "idle", "--since", "2h")[0] == 3
     code, report = shown(made, "--model", "between")
     assert code == 3 and report["verdict"] == "unknown"
 
 
-def test_between_two_bounds_both_ends_are_told(made):
+def test_between_two_bounds_both_ends_are_reported(made):
     one = lines(shown(made)[1])["ttft-two", "between"]
     assert one["attained"]["low"] == pytest.approx(0.94, abs=1e-3)
     assert one["attained"]["high"] == pytest.approx(0.995, abs=1e-3)
@@ -109,10 +109,10 @@ def test_a_prefill_pool_has_no_time_per_token(made):
     assert ("tpot", "pd") not in lines(report) and ("ttft", "pd") in lines(report) and report["goodput"] == []
 
 
-def test_tenants_are_judged_where_the_data_tell_them_apart(made):
+def test_tenants_are_evaluated_where_the_data_distinguish_them(made):
     report = shown(made)[1]
     because = {one["objective"]: one["because"] for one in report["not_judged"]}
-    assert "no series that it counts carries the label customer" in because["gold"]
+    assert "its series have no label customer" in because["gold"]
     assert "no events to count" in because["queue"]
     silver = lines(report)["silver", "classes"]
     assert silver["tenant"] == {"class": "silver"} and silver["status"] == "met"
@@ -132,7 +132,7 @@ def test_the_text_fits_the_terminal(made, monkeypatch, columns):
 def test_what_is_not_there_is_one_line(made, tmp_path):
     refused(call("slo", "show", "--store", tmp_path / "none.db"), 4, "none.db")
     line = ("slo", "show", "--store", made / "made.db", "--until", "latest")
-    refused(call(*line, "--model", "nope"), 2, "no pool is the one asked for", "llama")
+    refused(call(*line, "--model", "nope"), 2, "no pool matches", "llama")
     refused(call(*line, "--since", "soon"), 2, "--since", "soon")
 
 

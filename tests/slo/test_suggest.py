@@ -40,7 +40,7 @@ def suggested(made: Path, *more: object):
     return done.code, {(one["model"], one["signal"]): one for one in json.loads(done.out)}
 
 
-def test_the_tightest_bound_that_nearly_all_calm_hours_met(made):
+def test_the_tightest_bound_that_nearly_all_healthy_hours_met(made):
     code, found = suggested(made)
     one = found["llama", "ttft"]
     assert (code, one["target"], one["hours"], one["met"]) == (0, 2.5, HOURS - 2, HOURS - 3)
@@ -55,12 +55,12 @@ def test_another_percentile_has_another_bound(made):
     assert suggested(made, "--hours", "1.0")[1]["llama", "ttft"]["target"] == 5.0, "the slow hour counts as well"
 
 
-def test_what_data_cannot_tell_is_refused_with_the_reason(made):
+def test_what_data_cannot_report_is_refused_with_the_reason(made):
     found = suggested(made)[1]
     assert "no bound in common" in found["cut", "ttft"]["because"]
     assert found["cut", "tpot_request"]["target"] == 0.2
     assert "within the widest bound, 5 s, in 0 of" in found["slow", "ttft"]["because"]
-    assert f"0 calm hours with traffic, 24 are needed ({HOURS} with fewer" in found["idle", "ttft"]["because"]
+    assert f"0 healthy hours with traffic, 24 are needed ({HOURS} with fewer" in found["idle", "ttft"]["because"]
     code, short = suggested(made, "--since", "10h")
     assert code == 3 and all("24 are needed" in one["because"] for one in short.values() if one["model"] != "cut")
 

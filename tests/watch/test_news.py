@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import SimpleNamespace
 
-from inferdoc.watch.news import news
+from inferdoc.watch.rounds import news
 
 
 def finding(cause="engine-down", pods=("a",), **more):
@@ -19,12 +19,12 @@ def answer(*findings, verdict="critical"):
     return SimpleNamespace(findings=list(findings), verdict=verdict)
 
 
-def test_all_of_the_first_look_is_new():
-    said = news(None, answer(finding(pods=("a", "b"))))
-    assert said == ["new      engine-down: critical, likely, since 11:18:52Z, on a, b"]
+def test_all_of_the_first_run_is_new():
+    logged = news(None, answer(finding(pods=("a", "b"))))
+    assert logged == ["new      engine-down: critical, likely, since 11:18:52Z, on a, b"]
 
 
-def test_nothing_is_said_where_nothing_changed():
+def test_nothing_is_printed_where_nothing_changed():
     assert news(answer(finding()), answer(finding())) == []
 
 
@@ -35,8 +35,8 @@ def test_the_same_finding_that_is_dated_otherwise_is_no_news():
 
 
 def test_a_finding_that_is_gone_has_ended():
-    said = news(answer(finding()), answer(verdict="healthy"))
-    assert said == ["verdict  critical -> healthy", "ended    engine-down, on a"]
+    logged = news(answer(finding()), answer(verdict="healthy"))
+    assert logged == ["verdict  critical -> healthy", "ended    engine-down, on a"]
 
 
 def test_a_finding_that_lasts_no_more_has_ended_with_its_time():
@@ -45,23 +45,23 @@ def test_a_finding_that_lasts_no_more_has_ended_with_its_time():
     assert news(answer(over), answer(over)) == []
 
 
-def test_what_is_said_of_a_finding_that_lasts():
+def test_what_is_printed_of_a_finding_that_lasts():
     after = finding(certainty="proven", severity="warning", pods=("b", "c"))
     assert news(answer(finding(pods=("a", "b"))), answer(after)) == [
         "changed  engine-down: critical -> warning; likely -> proven; also on c; no longer on a"
     ]
 
 
-def test_two_places_with_one_cause_are_told_apart():
+def test_two_places_with_one_cause_are_distinguished():
     here, there = finding(namespace="x"), finding(namespace="y", pods=("b",))
     assert news(answer(here, there), answer(here)) == ["ended    engine-down, on b"]
 
 
 def test_many_pods_are_counted():
-    said = news(None, answer(finding(pods=tuple("abcdef"))))
-    assert said[0].endswith("on a, b, c, d and 2 more pods")
+    logged = news(None, answer(finding(pods=tuple("abcdef"))))
+    assert logged[0].endswith("on a, b, c, d and 2 more pods")
 
 
 def test_words_of_others_are_printable():
-    said = news(None, answer(finding(pods=("a\x1b[31m\n",))))
-    assert said == ["new      engine-down: critical, likely, since 11:18:52Z, on a\\u001b[31m "]
+    logged = news(None, answer(finding(pods=("a\x1b[31m\n",))))
+    assert logged == ["new      engine-down: critical, likely, since 11:18:52Z, on a\\u001b[31m "]

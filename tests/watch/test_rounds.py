@@ -11,12 +11,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from inferdoc.cli.faults import told
+from inferdoc.cli.faults import describe_error
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
-from inferdoc.watch.keys import leaving
-from inferdoc.watch.rounds import Looks, tell_changes
-from inferdoc.watch.watched import Glance, Watch
+from inferdoc.watch.rounds import Glance, Watch, WatchState, print_changes
+from inferdoc.watch.screen import leaving
 from tests.watch.terminal import terminal
 from tests.watch.test_news import finding
 
@@ -24,16 +23,16 @@ NEW = "  new      engine-down: critical, likely, since 11:18:52Z, on a\n"
 AT = datetime(2026, 11, 18, 11, 20, tzinfo=UTC)
 
 
-def look(*findings, verdict="critical", shown="the report"):
+def run(*findings, verdict="critical", shown="the report"):
     answer = SimpleNamespace(
         findings=list(findings), verdict=verdict, summary="In a sentence.", source=SimpleNamespace(warnings=["odd"])
     )
     return Glance(answer, shown)
 
 
-def watch(*looks):
+def watch(*runs):
     """A watch of these looks, or of what they raise."""
-    left = iter(looks)
+    left = iter(runs)
 
     def once():
         one = next(left)
@@ -41,27 +40,27 @@ def watch(*looks):
             raise one
         return one
 
-    return Watch(once, 30.0, told, lambda: AT)
+    return Watch(once, 30.0, describe_error, lambda: AT)
 
 
 @pytest.fixture
-def said(monkeypatch):
+def logged(monkeypatch):
     """Runs a watch until its looks are used up: what is said on each stream, and how long it slept."""
 
-    def run(*looks, whole=False):
+    def run(*runs, whole=False):
         out, err, slept = [], [], []
         monkeypatch.setattr("inferdoc.watch.rounds.time.sleep", slept.append)
         with pytest.raises(KeyboardInterrupt):
-            tell_changes(watch(*looks, KeyboardInterrupt()), out.append, err.append, whole=whole)
-        assert slept == [30.0] * len(looks)
+            print_changes(watch(*runs, KeyboardInterrupt()), out.append, err.append, whole=whole)
+        assert slept == [30.0] * len(runs)
         return out, err
 
     return run
 
 
-def test_blocks_are_of_changes_alone(said):
-    calm, sick = look(verdict="healthy"), look(finding())
-    out, err = said(calm, calm, sick, sick, calm)
+def test_blocks_are_of_changes_alone(logged):
+    healthy, sick = run(verdict="healthy"), run(finding())
+    out, err = logged(healthy, healthy, sick, sick, healthy)
     assert out == [
         "11:20:00Z  HEALTHY  In a sentence.\n",
         "11:20:00Z  CRITICAL  In a sentence.\n  verdict  healthy -> critical\n" + NEW,
@@ -70,30 +69,30 @@ def test_blocks_are_of_changes_alone(said):
     assert err == []
 
 
-def test_a_document_is_written_whole_where_something_changed(said):
-    out, _ = said(look(shown="{1}"), look(shown="{2}"), look(finding(), shown="{3}"), whole=True)
+def test_a_document_is_written_whole_where_something_changed(logged):
+    out, _ = logged(run(shown="{1}"), run(shown="{2}"), run(finding(), shown="{3}"), whole=True)
     assert out == ["{1}", "{3}"]
 
 
-def test_a_fault_is_said_once_and_when_it_is_over(said):
+def test_a_fault_is_printed_once_and_when_it_is_over(logged):
     gone = SourceError("cannot be reached")
-    out, err = said(look(), gone, gone, look())
+    out, err = logged(run(), gone, gone, run())
     assert err == ["cannot be reached"]
     assert out[1:] == ["11:20:00Z  CRITICAL  In a sentence.\n  readable again\n"]
 
 
-def test_what_no_look_can_cure_ends_it():
+def test_what_no_run_can_fix_ends_it():
     with pytest.raises(ConfigError):
-        tell_changes(watch(ConfigError("nonsense")), print, print)
+        print_changes(watch(ConfigError("nonsense")), print, print)
 
 
 def test_a_low_terminal_keeps_the_report():
-    seen = Looks(watch(*[look(finding(str(n)), shown="\n".join(map(str, range(40)))) for n in range(9)]))
+    seen = WatchState(watch(*[run(finding(str(n)), shown="\n".join(map(str, range(40)))) for n in range(9)]))
     for _ in range(9):
         seen.again()
     for rows in (6, 10, 24):
         lines = rounds._lines(seen, "head", rows)
-        assert len(lines) == rows and lines[0] == "head" and lines[-1].endswith("q leaves the whole report")
+        assert len(lines) == rows and lines[0] == "head" and lines[-1].endswith("q prints the whole report")
     assert "11:20:00Z  new      8:" in rounds._lines(seen, "head", 24)[1] + rounds._lines(seen, "head", 24)[2]
 
 
@@ -110,7 +109,7 @@ def interruptible() -> None:
 PROGRAM = [sys.executable, "-c", "from inferdoc.cli.main import main; main()"]
 
 
-def test_q_ends_a_sleep_that_began_after_its_signal(monkeypatch):
+def test_q_ends_a_sleep_that_started_after_its_signal(monkeypatch):
     with terminal() as there, os.fdopen(os.dup(there.inside)) as keyboard:
         monkeypatch.setattr(sys, "stdin", keyboard)
         monkeypatch.setattr(signal, "pthread_kill", lambda thread, number: None)
@@ -125,7 +124,7 @@ def test_q_leaves_what_was_shown_last(store_of):
         program = subprocess.Popen(
             words, stdin=there.inside, stdout=there.inside, stderr=there.inside, env=environment(), close_fds=True
         )
-        shown = there.until("looked at ")
+        shown = there.until("diagnosed at ")
         assert shown.startswith("\x1b[?1049h") or "\x1b[?1049h" in shown
         assert "kv-preemption-thrash" in shown
         there.press("x")
@@ -149,7 +148,7 @@ def test_an_interrupt_leaves_it_too(store_of):
             env=environment(),
             start_new_session=True,
         )
-        there.until("looked at ")
+        there.until("diagnosed at ")
         program.send_signal(2)
         there.until("\x1b[?1049l")
         there.until("HEALTHY")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.audit.beside import diagnosis
+from inferdoc.audit.persistent import diagnosis
 from inferdoc.audit.request import audited
 from inferdoc.audit.request import exit_code as exit_code_of_audit
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -23,8 +23,7 @@ from inferdoc.config_sections import BaselinesSection
 from inferdoc.cost.findings import price_findings
 from inferdoc.judging.request import exit_code
 from inferdoc.report import render, render_audit
-from inferdoc.report.health import HURTING, table
-from inferdoc.report.health_text import as_json, as_text
+from inferdoc.report.health import HURTING, as_json, as_text, table
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario

@@ -17,7 +17,7 @@ from inferdoc.catalogue.conditions import Condition, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import SourceError
-from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Wanted
+from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, FleetFilter
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
@@ -58,7 +58,7 @@ SLACK = 0.9
 def may_leave_out(inquiry: Inquiry) -> bool:
     """Whether there is so much to read that a scan before it may pay, and nothing was named that it could leave out."""
     source, options = inquiry.source, inquiry.options
-    named = options.baseline is not None or options.match or options.wanted != Wanted()
+    named = options.baseline is not None or options.match or options.wanted != FleetFilter()
     if options.deep or named or not isinstance(source, Identified):
         return False
     count = source.target_count()

@@ -1,1 +1,1 @@
-"""Who is told of an incident: one module per kind of output, which turns a note into a request."""
+"""Outputs: one module per kind, which converts a note to an HTTP request."""

@@ -1,4 +1,4 @@
-"""One request to an output: to the configured address alone, in time, and never further."""
+"""Send one request to the configured URL, with a deadline and without redirects."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FAULTS_OF_MESSAGE = (400, 413, 415, 422)
 
 
 class PostError(InferdocError):
-    """An output did not take a message. final: nor will it."""
+    """A delivery failed. final: a retry cannot succeed."""
 
     def __init__(self, line: str, *, final: bool = False) -> None:
         super().__init__(line)
@@ -50,7 +50,7 @@ def secret(path: str | None, what: str) -> str:
         why = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise ConfigError(f"{what} {path}: cannot be read: {why}") from None
     if not text or not text.isprintable():
-        raise ConfigError(f"{what} {path}: holds no single line of printable text")
+        raise ConfigError(f"{what} {path}: must contain one line of printable text")
     return text
 
 
@@ -58,7 +58,7 @@ def address(section: OutputSection, default: str | None = None) -> str:
     """Where an output is. Raises ConfigError where that is no address of the web."""
     url = section.url or (secret(section.url_file, "url_file") if section.url_file else default)
     if not url or not is_web(url):
-        raise ConfigError(f"output {section.label}: its address is not one of http or https")
+        raise ConfigError(f"output {section.label}: url must be http or https")
     return url
 
 
@@ -77,12 +77,12 @@ def send(outgoing: Outgoing, ca_file: str | None = None) -> None:
             )
             begin = answer.raw.read(MOST_OF_ANSWER, decode_content=False) or b""
     except (requests.RequestException, urllib3.exceptions.HTTPError, ValueError, OSError) as error:
-        raise PostError(f"it cannot be reached: {type(error).__name__}") from None
+        raise PostError(f"connection failed: {type(error).__name__}") from None
     finally:
         watch.close()
     if answer.is_redirect:
-        line = f"it answers {answer.status_code}, a redirect, which is not followed; give the address itself"
+        line = f"HTTP {answer.status_code}: redirects are not followed; configure the final URL"
         raise PostError(line)
     if answer.status_code >= 300:
         words = one_line(begin.decode("utf-8", "replace"))
-        raise PostError(f"it answers {answer.status_code}: {words}", final=answer.status_code in FAULTS_OF_MESSAGE)
+        raise PostError(f"HTTP {answer.status_code}: {words}", final=answer.status_code in FAULTS_OF_MESSAGE)

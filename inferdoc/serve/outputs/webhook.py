@@ -19,17 +19,17 @@ from inferdoc.serve.outputs.sending import Outgoing, address, secret
 
 def outgoing(note: Note, section: OutputSection, answer: Diagnosis | None) -> Outgoing:
     """The request. Raises ConfigError."""
-    told = {"incident": asdict(note), "diagnosis": None if answer is None else msgspec.to_builtins(answer)}
+    values = {"incident": asdict(note), "diagnosis": None if answer is None else msgspec.to_builtins(answer)}
     if section.template_file is None:
-        body = msgspec.json.encode(told)
+        body = msgspec.json.encode(values)
     else:
-        body = _filled(Path(section.template_file), told).encode()
+        body = _filled(Path(section.template_file), values).encode()
     token = secret(section.token_file, "token_file")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     return Outgoing(address(section), body, headers)
 
 
-def _filled(file: Path, told: dict[str, Any]) -> str:
+def _filled(file: Path, values: dict[str, Any]) -> str:
     """In a sandbox: a template may come from others than who runs this."""
     with needed("jinja2", "a template of an output"):
         from jinja2 import StrictUndefined, TemplateError
@@ -37,7 +37,7 @@ def _filled(file: Path, told: dict[str, Any]) -> str:
 
     try:
         text = file.read_text("utf-8")
-        return ImmutableSandboxedEnvironment(undefined=StrictUndefined).from_string(text).render(told)
+        return ImmutableSandboxedEnvironment(undefined=StrictUndefined).from_string(text).render(values)
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"template_file {file}: cannot be read: {getattr(error, 'strerror', 'not UTF-8')}") from None
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, RecursionError) as error:

@@ -27,7 +27,7 @@ def scaled(d: Draw, load: float, **settings: float) -> None:
 
 
 def cold_start(d: Draw) -> None:
-    """The load steps up beyond what is there; the autoscaler asks in time, its pods come minutes later."""
+    """The load steps up beyond what is there; the autoscaler scales up in time, its pods are ready minutes later."""
     load = d.between(0.4, 0.6)
     scaled(d, load)
     d.fault("traffic", rate=d.strong(1.15, 2.0) / load)
@@ -53,7 +53,7 @@ def blind(d: Draw) -> None:
 
 def oscillation(d: Draw) -> None:
     """A target beyond what a replica can carry, and no patience before scaling down: the queue that a removal makes
-    asks for the pod back."""
+    adds the pod again."""
     scaled(d, d.between(0.75, 0.9), down_window=300.0)
     pool = d.pools[0]
     assert pool.scaler is not None

@@ -22,8 +22,8 @@ def oversized(d: Draw) -> None:
     cache = max(live * d.between(3, 6), 40_000)
     d.pool_blocks(int(cache / 16))
     giant = int(min(cache * d.strong(0.6, 0.9), 110_000))
-    held = Length(d.between(1500, 3000), 0.2, max=4000)
-    d.traffic.append(Stream(Length(giant, 0.0, max=giant), held, clients=spec.pods, start=d.onset))
+    output = Length(d.between(1500, 3000), 0.2, max=4000)
+    d.traffic.append(Stream(Length(giant, 0.0, max=giant), output, clients=spec.pods, start=d.onset))
     d.router = replace(d.router, policy="round-robin")
     d.hit, d.accepts = d.names(), ("kv-capacity-bound", "kv-preemption-thrash")
 
@@ -83,17 +83,17 @@ def too_full_for_drafts(d: Draw) -> None:
     def slower(batch: float) -> float:
         return timing.step(int(batch * (1 + draft)), batch * (length.mean() + answer.mean() / 2), 0, 0.0, 1).seconds
 
-    calm, later = d.between(8, 14), d.strong(60, 130)
+    before, later = d.between(8, 14), d.strong(60, 130)
     # A sparse model computes little per token: its steps reach that point in a larger batch.
     most = min(240.0, 0.6 * kv_tokens(d.pools[0]) / (length.mean() + answer.mean()))
-    while later < most and slower(later) < 1.4 * slower(calm):
+    while later < most and slower(later) < 1.4 * slower(before):
         later *= 1.1
     later = min(later, most)
     # Near its best rate a pod's batch would drift towards any limit, the KV cache first.
     spec = d.pools[0]
     d.pools[0] = replace(spec, flags=replace(spec.flags, max_seqs=int(1.4 * later)))
-    d.traffic = [Stream(length, answer, rate=rate(calm) * 2)]
-    d.fault("traffic", rate=rate(later) / rate(calm))
+    d.traffic = [Stream(length, answer, rate=rate(before) * 2)]
+    d.fault("traffic", rate=rate(later) / rate(before))
     d.hit, d.accepts = d.names(), ("decode-batch-saturation",)
 
 

@@ -1,4 +1,4 @@
-"""Controls: kinds of healthy fleets that look like trouble to a careless eye."""
+"""Controls: healthy fleets that resemble a fault."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def scaler_follows(d: Draw) -> None:
 
 
 def flow_control_idle(d: Draw) -> None:
-    """Flow control is on, two classes of requests, and the pool has room: nothing is held."""
+    """Flow control is on, two classes of requests, and the pool has room: nothing is queued."""
     d.pool()
     high = d.chat(d.between(0.1, 0.25), tenant="gold", priority=10)
     d.traffic = [high, replace(high, rate=high.rate * d.between(0.5, 1.0), tenant="free", priority=0)]

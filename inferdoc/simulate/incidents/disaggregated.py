@@ -44,7 +44,7 @@ def failing_reads(d: Draw) -> None:
 
 
 def corruption(d: Draw) -> None:
-    """Broken memory: some answers of one pod come from logits with NaN; the engine is told to look for them."""
+    """Broken memory: some answers of one pod come from logits with NaN; the engine is configured to detect them."""
     d.pool(nan_check=True)
     d.traffic = [d.chat(d.between(0.2, 0.4))]
     victim = d.victim()

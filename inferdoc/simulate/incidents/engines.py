@@ -65,7 +65,7 @@ def graph_cliff(d: Draw) -> None:
 
 def head_of_line(d: Draw) -> None:
     """Documents come among chats: on prefill pods each takes whole steps for itself, and the chats behind it wait; on
-    pods that do both, one stands first in line until the KV cache has room for it."""
+    pods that do both, one is first in the queue until the KV cache has room for it."""
     d.accepts = ("long-prefill-interference", "kv-oversized-request")
     if d.rng.random() < 0.6:
         d.split(2, 2, d.between(3, 6), d.spread(400, 900))

@@ -1,4 +1,4 @@
-"""How causes are drawn: what stands before the engines (router, flow control, proxies)."""
+"""Draw causes in front of the engines: router, flow control, proxies."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How causes are drawn: load changes. They are what a diagnosis names first only where nothing local explains the
-harm; where a limit of the engines binds, that stands first and the load change is its change. Both shapes are drawn."""
+"""How causes are drawn: load changes. They are what a diagnosis names first only where nothing local explains the harm;
+where a limit of the engines binds, that is listed first and the load change is its change. Both shapes are drawn."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from inferdoc.simulate.scenario import Length, Stream
 
 replace = msgspec.structs.replace
 SLOWER = 1.15
-"""A full batch whose streams are slower than the calm ones by this factor has no room for a larger one; below it the
+"""A full batch whose streams are slower than before by this factor has no room for a larger one; below it the
 limit on the batch is what binds (the line that the catalogue draws)."""
 LENGTHENED = ("long-prefill-interference", "demand-beyond-capacity", "kv-capacity-bound", "kv-preemption-thrash")
-"""What longer prompts or answers lead to: where one of these explains the harm, the load change stands behind it."""
+"""What longer prompts or answers lead to: where one of these explains the impact, the load change is listed behind
+it."""
 
 
 def batch_limit(d: Draw, limit: int) -> None:
@@ -27,9 +28,9 @@ def limit_binds(d: Draw, later: Stream) -> bool:
     """Whether the limit on the batch is all that keeps the pods from the later traffic."""
     spec, now = d.pools[0], d.traffic[0]
     full = spec.flags.max_seqs
-    calm = pace(spec, now, batch_at(spec, now, now.rate / spec.pods))
+    before = pace(spec, now, batch_at(spec, now, now.rate / spec.pods))
     fills = later.rate / spec.pods * later.output.mean() * pace(spec, later, full) > full
-    return fills and pace(spec, later, full) < SLOWER * calm
+    return fills and pace(spec, later, full) < SLOWER * before
 
 
 def demand(d: Draw) -> None:

@@ -40,8 +40,9 @@ def slow(d: Draw) -> None:
 
 
 def throttled(d: Draw) -> None:
-    """Cooling fails, the power limit is lowered, or the supply asks for less; the driver holds the clocks. Without the
-    field of the reasons in the exporter's list it cannot be told from a GPU that is slow for another reason."""
+    """Cooling fails, the power limit is lowered, or the power supply limits it; the driver throttles the clocks.
+    Without the field of the reasons in the exporter's list it cannot be distinguished from a GPU that is slow for
+    another reason."""
     d.pool(pods=int(d.rng.integers(2, 6)))
     d.traffic = [d.chat(d.between(0.25, 0.45))]
     victim, kind = d.victim(), d.one_of("cooling", "cooling", "power-limit", "power-brake")
@@ -121,15 +122,15 @@ def mixed(d: Draw) -> None:
 
 
 def masked(d: Draw) -> None:
-    """The KV cache of the slow pods fills up while that of the fast ones has room; the mean of both looks fine."""
+    """The KV cache of the slow pods fills up while that of the fast ones has room; the mean of both is normal."""
     quick, spec, _ = two_tiers(d)
     wide = replace(spec.flags, max_seqs=64)
     spec, quick = replace(spec, flags=wide), replace(quick, flags=wide)
     stream = replace(d.traffic[0], prompt=Length(d.spread(700, 1400), 0.4, max=3000))
     each, more = 0.4 * pod_rate(replace(spec, flags=replace(wide, max_seqs=16)), stream), d.strong(2.0, 3.2)
     # Room for what a slow pod holds before, not for what it would have to hold later.
-    held = batch_at(spec, stream, each) ** 0.4 * batch_at(spec, stream, each * more) ** 0.6
-    blocks = max(300, int(held * (stream.prompt.mean() + stream.output.mean() / 2) / 16))
+    batch = batch_at(spec, stream, each) ** 0.4 * batch_at(spec, stream, each * more) ** 0.6
+    blocks = max(300, int(batch * (stream.prompt.mean() + stream.output.mean() / 2) / 16))
     d.pools = [quick, replace(spec, flags=replace(wide, blocks=blocks))]
     d.traffic = [replace(stream, rate=each * (quick.pods + spec.pods))]
     d.router = replace(d.router, policy="round-robin")

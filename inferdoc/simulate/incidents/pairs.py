@@ -1,4 +1,4 @@
-"""Two faults that strike one fleet together."""
+"""Inject two faults into one fleet."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TOGETHER: dict[str, Callable[[Draw, str], None]] = {
     "prefix-unstable-prompt": lambda d, pod: d.fault("traffic", unstable=True),
     "cpu-starvation": cpu,
 }
-"""Faults that can strike one fleet together, on different pods."""
+"""Faults that can be injected together, on different pods."""
 
 
 def two_at_once(first: str, second: str) -> Drawing:

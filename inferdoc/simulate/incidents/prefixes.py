@@ -1,4 +1,4 @@
-"""How causes are drawn: which pods hold which prefixes, and whether anyone looks."""
+"""Draw causes of prefix caching and routing."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hot_replica(d: Draw) -> None:
     d.traffic = [d.chat(d.between(0.4, 0.6), prefixes)]
     d.router = replace(d.router, policy="prefix", spill=1e9)
     d.fault("traffic", popular=d.strong(0.45, 0.95))
-    # The first prefix that is asked for finds every pod without one; which pod that is, the simulation decides.
+    # No pod has the first requested prefix; the simulation decides which pod gets it.
     d.hit = ()
 
 

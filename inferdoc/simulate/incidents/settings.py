@@ -1,4 +1,4 @@
-"""How causes are drawn: settings that change, together or apart, and pods that were never alike."""
+"""Draw causes by settings: changes on all or some pods, and pods that always differ."""
 
 from __future__ import annotations
 
