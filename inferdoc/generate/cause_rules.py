@@ -197,7 +197,9 @@ def _annotations(
 ) -> dict[str, str]:
     observation = alert.says or _observation(recipe, alert, catalogue)
     actions = (in_general(step.do) for step in recipe.next_steps)
-    whole = (text for text in actions if UNKNOWN_NUMBER not in text.partition(";")[0].partition(",")[0].partition(":")[0])
+    whole = (
+        text for text in actions if UNKNOWN_NUMBER not in text.partition(";")[0].partition(",")[0].partition(":")[0]
+    )
     action = next(whole, "Run the command in diagnose_command")
     description = described(by, observation, alert.for_, action)
     return links.annotations(recipe.id, by, f"{go_template(recipe.title)}.", description)

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from inferdoc.store.importer import import_file
+from inferdoc.store.store import Store
 from tests.conftest import RECORDINGS
 
 RECORDING = "engine-down"
@@ -22,6 +24,8 @@ FIRST_SECOND = 1_772_409_600
 def write_inputs(folder: Path) -> None:
     """Fill the folder with everything that a smoke command names."""
     recordings(folder / "recordings")
+    with Store.open(folder / "fleet.db", "w") as store:
+        import_file(store, RECORDINGS / f"{RECORDING}.om.gz")
     loads(folder / "loads", {"web": 13})
     loads(folder / "tenants", {"llm_tenant_day": 12, "llm_tenant_night": 12})
     corpora(folder)
