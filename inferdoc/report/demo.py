@@ -82,7 +82,7 @@ COLUMN = 70
 def what_was_done(demo: DemoResult) -> list[str]:
     """The fault, time and place of its injection, and whether the diagnosis finds it."""
     scenario, expect = demo.scenario, demo.scenario.expect
-    lines = [f"what was done  {scenario.title}: {fleet(scenario)}"]
+    lines = [f"scenario       {scenario.title}: {fleet(scenario)}"]
     if expect.onset is not None:
         where = f" on {', '.join(expect.pods)}" if expect.pods else ""
         lines.append(f"               fault injected at {clock(stamp(scenario.start + expect.onset))}{where}")
