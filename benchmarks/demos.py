@@ -19,7 +19,7 @@ from workers import results
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.report.demo import FIRST, faults, find, fleet, play
+from inferdoc.report.demo import FIRST, faults, find, fleet, run_demo
 
 ABOUT = """\
 # Every fault, struck and diagnosed
@@ -51,7 +51,7 @@ def run(name: str) -> Row:
     spent = Spent()
     try:
         with spent:
-            played = play(find(name, load_catalogue()), load_catalogue())
+            played = run_demo(find(name, load_catalogue()), load_catalogue())
     except InferdocError as error:
         return Row(name, "WRONG", (), "", "", "", str(error), spent.cpu)
     findings, hidden = played.answer.findings, played.scenario.expect.not_visible

@@ -193,7 +193,7 @@ def test_whatever_kind_of_call_fails_the_rest_goes_on(tmp_path, sick, quick, mon
 def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_healed(tmp_path, sick, quick):
     hook, faults = Hook(), Faults()
     outputs = (OutputSection(kind="slack", url=f"{hook.address}/services/T0"),)
-    with running(tmp_path, GivenRunner({}, {}, answer=sick, seconds=0.2), outputs) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick, seconds=1.5), outputs) as service:
         database = service.record._database
         database.connection = FailingConnection(database.connection, faults)
         assert service.post(webhook(firing())).status_code == 200
