@@ -249,7 +249,7 @@ def _not_judged(answer: Diagnosis, verbose: bool) -> Iterator[str]:
     if not verbose:
         number = how_many(len(answer.not_judged), "cause")
         kinds = counted(answer.not_judged)
-        yield from wrap(f"{number}: {kinds} (inferdoc doctor shows how; -v lists them)", "not evaluated  ")
+        yield from wrap(f"{number}: {kinds} (inferdoc doctor shows how; -vv lists them)", "not evaluated  ")
         return
     yield "not evaluated"
     kind = None
