@@ -32,6 +32,8 @@ SUBJECTS = (
 )
 """What an alert is about, by the labels of its series: the first whose labels it has."""
 TEMPLATE = re.compile(r"\{\{.*?\}\}")
+BETWEEN_PARTS = re.compile(r"(?<=[;,:]) ")
+"""Where the text of a step may be cut."""
 NAMES_LENGTH = 60
 """What the names of a namespace and a pod may add to a description, in characters."""
 
@@ -185,7 +187,7 @@ def described(by: tuple[str, ...], observation: str, for_: str, action: str) -> 
     many parts are kept as fit."""
     lasting = "" if for_ == "0s" else f", for {for_}"
     text = f"{subject(by)}: {observation}{lasting}."
-    parts = re.split(r"(?<=[;,:]) ", action)
+    parts = BETWEEN_PARTS.split(action)
     room = MOST_CHARACTERS - NAMES_LENGTH - len(TEMPLATE.sub("", text))
     while len(parts) > 1 and (len(" ".join(parts)) > room or UNKNOWN_NUMBER in parts[-1]):
         parts.pop()
@@ -197,10 +199,8 @@ def _annotations(
 ) -> dict[str, str]:
     observation = alert.says or _observation(recipe, alert, catalogue)
     actions = (in_general(step.do) for step in recipe.next_steps)
-    whole = (
-        text for text in actions if UNKNOWN_NUMBER not in text.partition(";")[0].partition(",")[0].partition(":")[0]
-    )
-    action = next(whole, "Run the command in diagnose_command")
+    known = (text for text in actions if UNKNOWN_NUMBER not in BETWEEN_PARTS.split(text)[0])
+    action = next(known, "Run the command in diagnose_command")
     description = described(by, observation, alert.for_, action)
     return links.annotations(recipe.id, by, f"{go_template(recipe.title)}.", description)
 
