@@ -60,6 +60,18 @@ class StackKind:
     needs_vllm: bool = False
 
 
+def vllm_behind(router: str, title: str, faults: Sequence[str]) -> StackKind:
+    """Three vLLM servers behind a router."""
+    return StackKind(
+        f"{title}, 3 vLLM servers",
+        lambda folder, places: Gateway(folder, places, router),
+        1.7,
+        faults,
+        blocks=280,
+        needs_vllm=True,
+    )
+
+
 STACKS: Mapping[str, StackKind] = {
     "dynamo": StackKind(
         "Dynamo: frontend with KV router, 4 mocker workers",
@@ -79,30 +91,11 @@ STACKS: Mapping[str, StackKind] = {
         2.0,
         ["control-steady", "sigkill", "load-x3"],
     ),
-    "sglang-router": StackKind(
-        "sglang-router, 3 vLLM servers",
-        lambda folder, places: Gateway(folder, places, "sglang-router"),
-        1.7,
-        ["control-steady", "sigstop", "sigkill", "load-x3", "random-routing"],
-        blocks=280,
-        needs_vllm=True,
+    "sglang-router": vllm_behind(
+        "sglang-router", "sglang-router", ["control-steady", "sigstop", "sigkill", "load-x3", "random-routing"]
     ),
-    "vllm-router": StackKind(
-        "vllm-router, 3 vLLM servers",
-        lambda folder, places: Gateway(folder, places, "vllm-router"),
-        1.7,
-        ["control-steady", "sigstop", "load-x3"],
-        blocks=280,
-        needs_vllm=True,
-    ),
-    "litellm": StackKind(
-        "LiteLLM proxy, 3 vLLM servers",
-        lambda folder, places: Gateway(folder, places, "litellm"),
-        1.7,
-        ["control-steady", "sigstop", "sigkill"],
-        blocks=280,
-        needs_vllm=True,
-    ),
+    "vllm-router": vllm_behind("vllm-router", "vllm-router", ["control-steady", "sigstop", "load-x3"]),
+    "litellm": vllm_behind("litellm", "LiteLLM proxy", ["control-steady", "sigstop", "sigkill"]),
 }
 
 
