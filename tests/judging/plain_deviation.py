@@ -10,6 +10,7 @@ import numpy as np
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.deviation import (
     FEW_EPISODES,
+    FEWEST_OBSERVATIONS,
     IQR_TO_SIGMA,
     LEAST_BLOCKS,
     LONGEST_PAST,
@@ -153,7 +154,11 @@ def against(
         return None
     if counts is not None:
         inside = counts[split:][start : last + 1][out[start : last + 1]]
-        if np.nansum(inside) / clock.window_steps < MIN_OBSERVATIONS:
+        middle_out = np.float64(median(after[start : last + 1][out[start : last + 1]]))
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio = middle_out / band if rule.up else band / middle_out
+        needed = (SIGMAS / (ratio - 1)) ** 2 if ratio > 1 else MIN_OBSERVATIONS
+        if np.nansum(inside) / clock.window_steps < min(MIN_OBSERVATIONS, max(FEWEST_OBSERVATIONS, needed)):
             return None
     mask = np.zeros(len(values), dtype=bool)
     mask[split:] = out

@@ -301,10 +301,16 @@ def test_a_level_after_a_split_ignores_what_was_before_it():
 
 
 def test_few_observations_prove_nothing():
-    for each, holds in ((1.0, False), (50.0, True)):
-        context = scene({"latency": {"p0": step(0.1, 0.5)}})
+    for each, after, holds in ((0.2, 0.5, False), (50.0, 0.5, True), (1.0, 0.22, False), (50.0, 0.22, True)):
+        context = scene({"latency": {"p0": step(0.1, after)}})
         context.view.frame["latency"].counts = np.full((1, N), each)
         assert evaluate(when("latency", rises=2), context, unit_of(context)).holds is holds
+
+
+def test_five_observations_prove_a_large_move():
+    context = scene({"latency": {"p0": step(0.1, 5.0)}})
+    context.view.frame["latency"].counts = np.full((1, N), 1.0)
+    assert evaluate(when("latency", rises=2), context, unit_of(context)).holds
 
 
 def test_a_quantile_must_move_by_more_than_one_bucket():

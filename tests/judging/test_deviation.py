@@ -330,7 +330,7 @@ def test_a_swing_inside_the_calm_is_no_warm_up():
 
 def test_observations_are_counted_once_though_windows_overlap():
     values = np.full(N, 10.0)
-    values[60:] = 40.0
+    values[60:] = 17.0
     few = np.full(N, 1.0)
     assert find(values, RISE, CLOCK, few) is None, "60 windows of one observation that they share are 12 observations"
     assert find(values, RISE, CLOCK, 2 * few) is not None
