@@ -12,13 +12,15 @@ from inferdoc.catalogue.signal import Signal, Tiers
 from inferdoc.catalogue.slo import Slo
 from inferdoc.config_sections import PodSection
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+from inferdoc.judging.deviation import FEWEST_OBSERVATIONS
 from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity
 
 SETTINGS = "vllm:cache_config_info"
 GPU_SIGNAL = "gpu_util"
-WORK = ("running", "generation_tokens_rate", "prompt_tokens_rate")
+RUNNING = "running"
+WORK = (RUNNING, "generation_tokens_rate", "prompt_tokens_rate")
 """Any of them says how much a unit has to do; a prefill pod is often caught with nothing running."""
 BUSY_CLOCK = "sm_clock_busy"
 ENDS = ("request_rate", "first_token_rate")
@@ -94,11 +96,17 @@ class Watched:
         return None
 
     def quiet(self, unit: Unit) -> bool:
-        """Whether a unit had too little traffic in the window to say how it works."""
+        """Whether a unit had too little traffic in the window to say how it works. Few requests that kept it at work
+        for most of the window say enough: they are few because they take long."""
         if unit not in self._quiet:
             count = self.requests(unit)
-            self._quiet[unit] = count is not None and count < self.number("standing_requests")
+            few = count is not None and count < self.number("standing_requests")
+            self._quiet[unit] = few and not (count and count >= FEWEST_OBSERVATIONS and self._works_mostly(unit))
         return self._quiet[unit]
+
+    def _works_mostly(self, unit: Unit) -> bool:
+        running = self.values(unit, RUNNING)
+        return running is not None and bool(np.mean(running > 0) > self.number("standing_share"))
 
     def busy(self, unit: Unit) -> np.ndarray:
         """bool[T]: where a unit has more to do than a share of its own peak. A night is not busy."""
