@@ -6,6 +6,7 @@ None is a case of `fixtures/public`; `test_report_classes.py` has the classes th
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from tests.judging.made import INTERVAL_S, ONSET, SCRAPES, Engine, Level, Recording, gpu, recorded, then
 from tests.judging.test_report_classes import diagnosed, found
@@ -133,6 +134,25 @@ def test_an_engine_that_a_gateway_cannot_reach_is_not_hung(tmp_path):
     answer = diagnosed(made, tmp_path)
     assert answer.verdict != "healthy"
     assert "engine-hung" not in found(answer)
+
+
+GATEWAYS = {
+    "traefik": ("traefik_service_requests", {"service": "vllm@kubernetes"}, "200", "502"),
+    "kong": ("kong_http_requests", {"service": "vllm", "route": "r"}, "200", "502"),
+    "haproxy": ("haproxy_backend_http_responses", {"proxy": "vllm"}, "2xx", "5xx"),
+}
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_errors_that_a_gateway_makes_are_impact_although_engines_are_well(tmp_path, name):
+    family, own, well, bad = GATEWAYS[name]
+    made = recorded(Engine("a"), Engine("b"))
+    where = {"job": name, "instance": "10.0.8.1:8080", "exported_namespace": "llm", **own}
+    for code, rate in ((well, then(8, 5)), (bad, then(0, 3))):
+        made.put(family, "counter", {**where, "code": code}, total(rate), "_total")
+    answer = diagnosed(made, tmp_path)
+    assert answer.verdict != "healthy"
+    assert answer.findings[0].family == "routing"
 
 
 def failing_scrapes(folder, **rates: Level):
