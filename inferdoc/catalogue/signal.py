@@ -31,6 +31,7 @@ Telemetry = Literal[
     "fleet_utilisation",
     "process_restarts",
     "recent_restarts",
+    "restarts_in_an_hour",
     "router_restarts",
     "engine_ends",
 ]

@@ -16,17 +16,22 @@ from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 RESTART_SCRAPES = 3
 """An engine loads its model for longer than three scrapes; a network that drops a scrape or two is no restart."""
 STARTED, UP, RESTARTS, BY_KUBELET = "process_start_time", "target_up", "restarts_total", "kubelet_restarts"
+SHOWN = "running"
+"""What every engine shows as long as it runs."""
 LATELY = "restarts_lately"
 RECENT_MS = 30 * 60_000
 """A container that crashes as soon as it serves is started again after a back-off of up to five minutes and the time
 that its model takes to load (Kubernetes documentation: container restart policy): three times within half an hour."""
+HOUR_MS = 60 * 60_000
 JUST_NOW_MS = 5 * 60_000
 """The longest back-off: a container that stays up for longer was not ended by what ended it before."""
 
 
 def of_processes(frame: SignalFrame) -> SignalMatrix | None:
     """How often the process of a target was started again since the data begin: by its start time, and where that is
-    not shown, by scrapes that succeed again after some failed."""
+    not shown, by scrapes that succeed again after some failed, or that show an engine again after some that did not (an
+    agent such as Ray's responds for the processes of its node)."""
+    engines = _engines_shown(frame)
     rows: dict[Entity, np.ndarray] = {}
     for name in (UP, STARTED):
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
@@ -34,9 +39,21 @@ def of_processes(frame: SignalFrame) -> SignalMatrix | None:
             if len(steps):
                 known = row[steps]
                 again = came_back(known) if name == UP else later_starts(known)
+                if name == UP and entity.member in engines:
+                    again |= left_for_a_time(engines[entity.member][steps])
                 rows[entity] = np.full(len(row), np.nan)
                 rows[entity][steps] = np.cumsum(again)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
+
+
+def _engines_shown(frame: SignalFrame) -> dict[tuple[str, str, str], np.ndarray]:
+    """By pod or target without a start time whether it shows any engine: bool[T]."""
+    known = {entity.member for entity in frame[STARTED].entities} if STARTED in frame else set()
+    shown: dict[tuple[str, str, str], np.ndarray] = {}
+    for entity, row in zip(frame[SHOWN].entities, frame[SHOWN].values, strict=True) if SHOWN in frame else ():
+        if entity.member not in known:
+            shown[entity.member] = shown.get(entity.member, False) | np.isfinite(row)
+    return shown
 
 
 def came_back(up: np.ndarray) -> np.ndarray:
@@ -46,17 +63,27 @@ def came_back(up: np.ndarray) -> np.ndarray:
     return (up >= 0.5) & (before >= RESTART_SCRAPES)
 
 
+def left_for_a_time(shown: np.ndarray) -> np.ndarray:
+    """bool[n]: from where an engine is not shown for more scrapes than get lost, before it is shown again."""
+    known = np.maximum.accumulate(np.where(shown, np.arange(len(shown)), -1))
+    back = np.flatnonzero(shown)[1:]
+    back = back[(known[back - 1] >= 0) & (back - known[back - 1] > RESTART_SCRAPES)]
+    gone = np.zeros(len(shown), dtype=bool)
+    gone[known[back - 1] + 1] = True
+    return gone
+
+
 def later_starts(times: np.ndarray) -> np.ndarray:
     """bool[n]: where a process has another start time than at the step before. times: Unix s."""
     return np.asarray(np.diff(times, prepend=times[0]) > 1.0)
 
 
-def recent(frame: SignalFrame) -> SignalMatrix | None:
-    """How often a container was started again within the last half hour."""
+def recent(frame: SignalFrame, within_ms: int = RECENT_MS) -> SignalMatrix | None:
+    """How often a container was started again within the last half hour, or so many milliseconds."""
     if RESTARTS not in frame:
         return None
     counts = frame[RESTARTS]
-    return SignalMatrix(counts.entities, _lately(_rises(counts.values), RECENT_MS // frame.grid.step_ms))
+    return SignalMatrix(counts.entities, _lately(_rises(counts.values), within_ms // frame.grid.step_ms))
 
 
 def of_routers(frame: SignalFrame) -> SignalMatrix | None:

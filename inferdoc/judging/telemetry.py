@@ -40,6 +40,7 @@ def add_telemetry(
         "lost_gpus": lambda: _lost_gpus(frame),
         "process_restarts": lambda: restarts.of_processes(frame),
         "recent_restarts": lambda: restarts.recent(frame),
+        "restarts_in_an_hour": lambda: restarts.recent(frame, restarts.HOUR_MS),
         "router_restarts": lambda: restarts.of_routers(frame),
         "engine_ends": lambda: restarts.engine_ends(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),

@@ -22,7 +22,7 @@ LATE = f"{(SCRAPES - ONSET - 8) * INTERVAL_S}s"
 
 
 def diagnosed(made: Recording, folder: Path, since: str = "") -> Diagnosis:
-    made.samples.pop("process_start_time_seconds")  # the made-up counters are those of no life
+    made.samples.pop("process_start_time_seconds", None)  # the made-up counters are those of no life
     path = stored(made.text(), folder)
     end = START_S + (SCRAPES - 1) * INTERVAL_S
     source = open_source(store=path)

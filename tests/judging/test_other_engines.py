@@ -1,0 +1,192 @@
+"""Made-up faults of engines and gateways other than vLLM, with the families that those systems expose.
+
+None is a case of `fixtures/public`; `test_report_classes.py` has the classes that need no other engine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.judging.made import INTERVAL_S, ONSET, SCRAPES, Engine, Level, Recording, gpu, recorded, then
+from tests.judging.test_report_classes import diagnosed, found
+
+
+def target(job: str, pod: str) -> dict[str, str]:
+    return {"job": job, "instance": f"{pod}:8000", "pod": pod, "namespace": "llm"}
+
+
+def total(rate: Level, start: float = 1000.0) -> np.ndarray:
+    return start + np.cumsum(np.broadcast_to(np.asarray(rate, dtype=float), SCRAPES)) * INTERVAL_S
+
+
+def alive(made: Recording, where: dict[str, str], up: Level = 1.0) -> None:
+    made.put("up", "gauge", where, up)
+    made.put("process_start_time_seconds", "gauge", where, 1_700_000_000)
+
+
+def sglang(made: Recording, pod: str, kind: str, gauges: dict[str, Level], requests: Level, **means: Level) -> None:
+    """means: seconds of a latency histogram, by the part of its name before `_seconds`."""
+    where = target("sglang", pod)
+    own = {**where, "model_name": "m", "engine_type": kind, "tp_rank": "0", "pp_rank": "0", "moe_ep_rank": "0"}
+    alive(made, where)
+    for name, values in gauges.items():
+        made.put(f"sglang:{name}", "gauge", own, values)
+    rate = np.broadcast_to(np.asarray(requests, dtype=float), SCRAPES)
+    asked = {**where, "model_name": "m"}
+    for name, each in (("num_requests", 1), ("generation_tokens", 200), ("prompt_tokens", 2000)):
+        made.put(f"sglang:{name}", "counter", asked, total(rate * each), "_total")
+    for name, mean in means.items():
+        count = rate * (200 if name == "inter_token_latency" else 1)
+        made.put(f"sglang:{name}_seconds", "histogram", asked, total(count, 0), "_count")
+        made.put(f"sglang:{name}_seconds", "histogram", asked, total(count * mean, 0), "_sum")
+        made.put(f"sglang:{name}_seconds", "histogram", {**asked, "le": "+Inf"}, total(count, 0), "_bucket")
+
+
+def test_transfers_without_end_that_hold_decode_places_are_no_full_batch(tmp_path):
+    made = Recording()
+    lost = np.clip(np.arange(SCRAPES) - ONSET, 0, 20) * 3.0
+    decode = {
+        "num_running_reqs": np.maximum(60 - lost, 2), "num_queue_reqs": 0, "token_usage": 0.2,
+        "num_decode_transfer_queue_reqs": 3 + lost, "num_decode_prealloc_queue_reqs": then(0, 40),
+    }  # fmt: skip
+    prefill = {
+        "num_running_reqs": then(0, 20), "num_queue_reqs": then(0, 200), "token_usage": then(0.05, 0.8),
+        "num_prefill_inflight_queue_reqs": then(3, 40), "num_prefill_bootstrap_queue_reqs": 0,
+    }  # fmt: skip
+    served = np.maximum(6 - lost / 10, 0.3)
+    sglang(made, "d-0", "decode", decode, served, time_to_first_token=then(1, 30), inter_token_latency=0.02)
+    sglang(made, "p-0", "prefill", prefill, then(6, 4), queue_time=then(0.01, 30))
+    answer = diagnosed(made, tmp_path)
+    assert answer.findings[0].family == "kv-transfer"
+    assert not {"demand-beyond-capacity", "batch-cap-reached"} & set(found(answer))
+
+
+def test_tokens_that_wait_for_the_detokenizer_are_no_slow_step(tmp_path):
+    made = Recording()
+    gauges = {"num_running_reqs": then(100, 150), "num_queue_reqs": 0, "token_usage": 0.1}
+    sglang(made, "s-0", "unified", gauges, then(20, 25), time_to_first_token=then(0.2, 3),
+           inter_token_latency=then(0.025, 0.15), e2e_request_latency=then(5, 33))  # fmt: skip
+    first = diagnosed(made, tmp_path).findings[0]
+    assert (first.id, first.family) == ("frontend-bottleneck", "host")
+
+
+def test_steps_that_replay_their_graphs_are_beyond_no_graph(tmp_path):
+    made = Recording()
+    gauges = {"num_running_reqs": then(20, 60), "num_queue_reqs": 0, "token_usage": 0.1}
+    sglang(made, "s-0", "unified", gauges, then(5, 5), time_to_first_token=0.2,
+           inter_token_latency=then(0.02, 0.06), e2e_request_latency=then(4, 12))  # fmt: skip
+    own = {**target("sglang", "s-0"), "model_name": "m", "engine_type": "unified", "mode": "decode_cuda_graph"}
+    made.put("sglang:cuda_graph_passes", "counter", own, total(20), "_total")
+    assert "decode-cudagraph-cliff" not in found(diagnosed(made, tmp_path))
+
+
+def test_replicas_that_start_again_behind_one_agent_are_crash_looping(tmp_path):
+    step = np.arange(SCRAPES)
+    gone = ((step >= 30) & (step < 36)) | ((step >= 48) & (step < 54))
+    shown = np.where(gone, np.nan, 1.0)
+    engines = [Engine("a", running=6 * shown, requests=4 * shown), Engine("b")]
+    made = recorded(*engines)
+    failed = np.where((step >= 28) & gone, 3.0, 0)
+    proxy = {"job": "ray", "instance": "10.0.0.9:8080", "namespace": "llm"}
+    made.put("ray_serve_num_http_requests", "counter", {**proxy, "route": "/v1"}, total(8), "_total")
+    made.put(
+        "ray_serve_num_http_error_requests", "counter", {**proxy, "route": "/v1", "error_code": "500"},
+        total(failed), "_total",
+    )  # fmt: skip
+    answer = diagnosed(made, tmp_path)
+    crashed = [finding for finding in answer.findings if finding.id == "engine-crash-loop"]
+    assert crashed and crashed[0].scope.pods == ["a"]
+
+
+def gateway(made: Recording, **rates: Level) -> None:
+    """An NGINX ingress; rates by status: s200."""
+    where = {"job": "ingress-nginx", "instance": "10.0.8.1:10254", "exported_namespace": "llm", "ingress": "i"}
+    for status, rate in rates.items():
+        made.put("nginx_ingress_controller_requests", "counter", {**where, "status": status[1:]}, total(rate))
+
+
+def trtllm(made: Recording, pod: str, requests: Level) -> None:
+    where = target("trtllm", pod)
+    own = {**where, "model_name": "m", "engine_type": "trtllm"}
+    alive(made, where)
+    done = {**own, "finished_reason": "stop"}
+    made.put("trtllm_request_success", "counter", done, total(requests), "_total")
+    made.put("trtllm_kv_cache_utilization", "gauge", own, 0.1)
+    for name, mean in (("e2e_request_latency", 6), ("time_to_first_token", 0.1), ("time_per_output_token", 0.02)):
+        rate = np.broadcast_to(np.asarray(requests, dtype=float), SCRAPES)
+        made.put(f"trtllm_{name}_seconds", "histogram", own, total(rate, 0), "_count")
+        made.put(f"trtllm_{name}_seconds", "histogram", own, total(rate * mean, 0), "_sum")
+        made.put(f"trtllm_{name}_seconds", "histogram", {**own, "le": "+Inf"}, total(rate, 0), "_bucket")
+
+
+def test_an_engine_without_gauges_behind_a_gateway_that_times_out_is_hung(tmp_path):
+    made = Recording()
+    trtllm(made, "t-0", then(2, 0))
+    gateway(made, s200=then(2, 0), s504=then(0, 2))
+    assert found(diagnosed(made, tmp_path))[0] == "engine-hung"
+
+
+def test_an_engine_that_a_gateway_cannot_reach_is_not_hung(tmp_path):
+    made = Recording()
+    trtllm(made, "t-0", then(2, 0))
+    gateway(made, s200=then(2, 0), s503=then(0, 2))
+    answer = diagnosed(made, tmp_path)
+    assert answer.verdict != "healthy"
+    assert "engine-hung" not in found(answer)
+
+
+GATEWAYS = {
+    "traefik": ("traefik_service_requests", {"service": "vllm@kubernetes"}, "200", "502"),
+    "kong": ("kong_http_requests", {"service": "vllm", "route": "r"}, "200", "502"),
+    "haproxy": ("haproxy_backend_http_responses", {"proxy": "vllm"}, "2xx", "5xx"),
+}
+
+
+@pytest.mark.parametrize("name", GATEWAYS)
+def test_errors_that_a_gateway_makes_are_impact_although_engines_are_well(tmp_path, name):
+    family, own, well, bad = GATEWAYS[name]
+    made = recorded(Engine("a"), Engine("b"))
+    where = {"job": name, "instance": "10.0.8.1:8080", "exported_namespace": "llm", **own}
+    for code, rate in ((well, then(8, 5)), (bad, then(0, 3))):
+        made.put(family, "counter", {**where, "code": code}, total(rate), "_total")
+    answer = diagnosed(made, tmp_path)
+    assert answer.verdict != "healthy"
+    assert answer.findings[0].family == "routing"
+
+
+def failing_scrapes(folder, **rates: Level):
+    made = recorded(Engine("a", up=then(1, 0), requests=then(4, np.nan), running=then(6, np.nan)))
+    gpu(made, "a", 0, DCGM_FI_DEV_GPU_UTIL=90)
+    gateway(made, **rates)
+    return diagnosed(made, folder)
+
+
+def test_a_pod_that_serves_while_its_scrapes_fail_is_not_down(tmp_path):
+    answer = failing_scrapes(tmp_path, s200=4.0)
+    assert (answer.verdict, found(answer)) == ("unknown", [])
+
+
+def test_a_pod_that_serves_nobody_while_its_scrapes_fail_is_down_although_its_gpu_spins(tmp_path):
+    assert "engine-down" in found(failing_scrapes(tmp_path, s200=then(4, 0), s502=then(0, 4)))
+
+
+def test_requests_that_get_no_response_show_although_workers_show_no_engine(tmp_path):
+    made = Recording()
+    for pod in ("w-0", "w-1"):
+        where = target("dynamo", pod)
+        own = {**where, "dynamo_component": "backend", "dynamo_endpoint": "generate", "dynamo_namespace": "d"}
+        made.put("up", "gauge", where, 1)
+        made.put("dynamo_component_inflight_requests", "gauge", own, 4)
+        made.put("dynamo_component_requests", "counter", own, total(1), "_total")
+    where = {**target("dynamo", "frontend-0"), "model": "m"}
+    made.put("up", "gauge", target("dynamo", "frontend-0"), 1)
+    lost = np.clip(np.arange(SCRAPES) - ONSET, 0, 15)
+    made.put("dynamo_frontend_queued_requests", "gauge", where, 1 + lost)
+    made.put("dynamo_frontend_inflight_requests", "gauge", where, 8 + lost)
+    done = {**where, "status": "success", "error_type": ""}
+    made.put("dynamo_frontend_requests", "counter", done, total(2), "_total")
+    for part, each in (("_count", 2), ("_sum", 1)):
+        made.put("dynamo_frontend_time_to_first_token_seconds", "histogram", where, total(each, 0), part)
+    first = diagnosed(made, tmp_path).findings[0]
+    assert first.family == "routing"
