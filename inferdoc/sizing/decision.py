@@ -35,6 +35,7 @@ from inferdoc.sizing.decision_words import (
     summary,
 )
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
+from inferdoc.sizing.offpeak import batch_rate, batch_replicas, batch_seconds
 from inferdoc.sizing.pools import PoolPair, pool_pair
 from inferdoc.sizing.request import WITHOUT_BF16, shape_named, tier_named, wanted_as_asked
 from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked, TrafficClass
@@ -62,13 +63,13 @@ def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSectio
     if not taken:
         reasons = "; ".join(dict.fromkeys(f"{row.tier} {row.why}" for row in rows))
         raise InferdocError(f"{checked.shape.name}: no tier serves this load: {reasons}")
-    taken = _ranked(taken)
+    taken = ranked(taken)
     best = taken[0]
     more = [
         with_fields(row, why=_more(row, best_of)) for row in taken[1:] if (best_of := _better(row, taken)) is not None
     ]
     kept = [row for row in taken if _better(row, taken) is None]
-    front = [with_fields(row, pareto=_undominated(row, kept)) for row in kept]
+    front = [with_fields(row, pareto=undominated(row, kept)) for row in kept]
     return DecisionAnswer(
         DECISION_SCHEMA_ID,
         __version__,
@@ -87,9 +88,11 @@ def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSectio
     )
 
 
-def several(tier: str | None) -> bool:
-    """Whether a value of --tier names more than one tier."""
-    return tier is not None and (tier.lower() == ANY or "," in tier)
+def compared(params: Mapping[str, Any]) -> bool:
+    """Whether the options need a decision: several tiers, a cascade, or an off-peak job."""
+    tier = params.get("tier")
+    tiers = tier is not None and (tier.lower() == ANY or "," in tier)
+    return tiers or params.get("escalate_to") is not None or params.get("batch") is not None
 
 
 def _tiers(given: str, catalogue: Catalogue) -> list[str]:
@@ -117,6 +120,8 @@ def _of_tier(asked: Mapping[str, Any], name: str, catalogue: Catalogue, prices: 
             wanted = one_at_a_time(wanted)
             found = considered(wanted)
         yield from _aggregated(wanted, found, price)
+        if wanted.batch is not None:
+            continue
         if wanted.traffic.classes and wanted.traffic.rate is not None:
             yield _by_class(wanted, price)
         if wanted.traffic.rate is not None and isfinite(wanted.ttft):
@@ -165,16 +170,26 @@ def _served(wanted: SizingWanted, row: Considered, price: float | None) -> Decis
         carried = max(1.0, row.streams * layout.data) * row.replicas / traffic.concurrent
     ends = {end: replicas_for(wanted, layout, row.at(end), wanted.safety) for end in ENDS}
     low, high = (None if ends[end] is None else (ends[end] or 0) * layout.gpus for end in ("high", "low"))
+    replicas, seconds = row.replicas, None
+    if wanted.batch is not None and traffic.rate is not None:
+        of_job = batch_rate(wanted, layout, wanted.batch)
+        needed = batch_replicas(wanted.batch, of_job, row.usable, traffic.rate)
+        if needed is None:
+            return _row(wanted, AGGREGATED, layout_words(wanted, layout), "a request of --batch does not fit")
+        replicas = max(replicas, needed)
+        seconds = batch_seconds(wanted.batch, of_job, row.usable, traffic.rate, replicas)
+        low, high = (None if gpus is None else max(gpus, needed * layout.gpus) for gpus in (low, high))
     made = with_fields(
         _row(wanted, AGGREGATED, layout_words(wanted, layout)),
-        replicas=[row.replicas],
-        gpus=row.gpus,
+        replicas=[replicas],
+        batch=seconds,
+        gpus=replicas * layout.gpus,
         gpus_low=low,
         gpus_high=high,
         ttft_p95=_finite(replica.ttft_p95(running)),
         itl=replica.itl(running),
         request=_finite(replica.ttft(running) + traffic.output.mean * replica.itl(running)),
-        headroom=carried - 1.0,
+        headroom=carried * replicas / row.replicas - 1.0,
         bound=row.bound,
     )
     return _priced(made, price, rate * traffic.output.mean)
@@ -266,7 +281,7 @@ def _priced(row: DecisionRow, price: float | None, tokens: float) -> DecisionRow
     return with_fields(row, month=hour * MONTH, million=price_per_million_tokens(hour, tokens))
 
 
-def _ranked(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
+def ranked(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
     """Cheapest first, those without a price behind them by GPUs; of equals the one with 16 bits, then one pool, then
     the smaller replicas, of which the loss of one takes less."""
     return sorted(
@@ -300,7 +315,7 @@ def _more(row: DecisionRow, better: DecisionRow) -> str:
     return f"{row.gpus} GPUs, {better.layout} takes {better.gpus}"
 
 
-def _undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
+def undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
     """Whether no other row is at least as cheap and as fast, and better in one of both."""
 
     def place(each: DecisionRow) -> tuple[float, float]:

@@ -9,6 +9,8 @@ from inferdoc.sizing.wanted import Parallelism, SizingWanted
 from inferdoc.words import figure, how_many
 
 SIXTEEN_BITS = ("bf16", "fp16")
+LEAST_LESS = 0.005
+"""Share of the cost below which two ways cost the same."""
 
 
 def layout_words(wanted: SizingWanted, layout: Parallelism) -> str:
@@ -56,12 +58,15 @@ def reasons_of(rows: Sequence[DecisionRow], currency: str) -> Iterator[str]:
     yield f"{unit} of {len(rows)} ways that serve the load within the objectives; {best.bound} binds at full load"
     other = next((row for row in rows if row.tier != best.tier), None)
     if other is not None and (other.month is None) == (best.month is None):
-        less = figure(1.0 - cost_of(best) / cost_of(other), "ratio")
-        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; the first takes {less} less"
+        less = 1.0 - cost_of(best) / cost_of(other)
+        words = f"the first takes {figure(less, 'ratio')} less" if less >= LEAST_LESS else "at the same cost"
+        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; {words}"
     faster = min((row for row in rows if row.request is not None), key=lambda row: row.request or 0.0, default=None)
     if faster is not None and faster is not best and best.request is not None:
         times = f"{figure(faster.request, 's')} instead of {figure(best.request, 's')}"
         yield f"fastest: {row_words(faster)}, {times} for a mean request, {money_words(faster, currency)}"
+    if best.batch is not None:
+        yield f"the off-peak batch job takes {best.batch / 3600:.1f} h on these replicas, beside the load of the window"
     if best.gpus_low != best.gpus_high:
         high = "no number keeps the objectives" if best.gpus_high is None else how_many(best.gpus_high, "GPU")
         yield f"range of the prediction: {how_many(best.gpus_low or 0, 'GPU')} at the fast end, {high} at the slow end"

@@ -26,6 +26,7 @@ from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.live import LivePool
 from inferdoc.sizing.model import SizeAnswer
 from inferdoc.sizing.money_part import GpuPrice
+from inferdoc.sizing.offpeak import batch_job
 from inferdoc.sizing.wanted import (
     TAIL,
     Drafting,
@@ -164,6 +165,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         catalogue.tiers,
         asked.get("server") or ENGINES[0],
         _drafting(asked, assumed),
+        batch_job(asked.get("batch")),
         objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
         assumed=assumed,
     )
@@ -172,9 +174,12 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
 def shape_named(given: str, catalogue: Catalogue) -> ModelShape:
     """The shape of a known model, or of the config.json that is given. Raises InferdocError."""
     path = Path(given)
-    if path.is_dir():
-        path = path / "config.json"
-    if path.suffix == ".json" or path.is_file():
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        is_file = path.suffix == ".json" or path.is_file()
+    except OSError as error:
+        raise InferdocError(f"--model {given[:60]}: cannot be read: {error.strerror or error}") from None
+    if is_file:
         beside = (_beside(path, name) for name in ("hf_quant_config.json", "model.safetensors.index.json"))
         return shape_of(given, _read(path), *beside)
     name = model_known(given, catalogue) or given.lower()
@@ -281,7 +286,8 @@ def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) ->
 
 
 CLASS = "chat share=0.7 prompt=1500,4000 output=300,900 prefix=0.3 ttft=1s"
-CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft")
+CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft", "turns", "budget")
+MOST_TURNS = 10_000
 
 
 def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass, ...]:
@@ -292,7 +298,8 @@ def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass
     for key in ("prompt_tokens", "output_tokens", "prefix_share"):
         if asked.get(key) is not None:
             raise InferdocError(f"--class and --{key.replace('_', '-')} are mutually exclusive")
-    found = [_class(text, assumed) for text in given]
+    itl = _seconds(asked, "itl", DEFAULT_ITL, [])
+    found = [_class(text, itl, assumed) for text in given]
     whole = sum(each.share for each in found)
     if abs(whole - 1.0) > 1e-6:
         raise InferdocError(f"--class: the shares add up to {whole:g}; expected 1")
@@ -301,11 +308,13 @@ def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass
     return tuple(found)
 
 
-def _class(text: str, assumed: list[str]) -> TrafficClass:
+def _class(text: str, itl: float, assumed: list[str]) -> TrafficClass:
     name, *rest = text.split() or [""]
     values = dict(part.partition("=")[::2] for part in rest)
     if not name or "=" in name or set(values) - set(CLASS_KEYS) or not {"share", "prompt", "output"} <= set(values):
-        raise InferdocError(f'--class "{text}": expected for example "{CLASS}"; prefix and ttft may be left out')
+        raise InferdocError(
+            f'--class "{text}": expected for example "{CLASS}"; prefix and ttft are optional, as are turns and budget'
+        )
     lengths = {f"--class {name} {key}": values[key] for key in ("prompt", "output")}
     prompt, output = (_tokens(flag, length, assumed) for flag, length in lengths.items())
     try:
@@ -316,7 +325,28 @@ def _class(text: str, assumed: list[str]) -> TrafficClass:
         raise InferdocError(f"--class {name}: expected shares of 0 to 1, 0.7 for 70 %")
     ttft = values.get("ttft")
     limit = None if ttft is None else math.inf if ttft == "none" else length_of(ttft, f"--class {name} ttft")
+    if "budget" in values or "turns" in values:
+        if ttft is not None:
+            raise InferdocError(f"--class {name}: ttft and budget are mutually exclusive")
+        limit = _turn_limit(name, values, output.mean * itl, assumed)
     return TrafficClass(name, share, prompt, output, prefix, limit)
+
+
+def _turn_limit(name: str, values: Mapping[str, str], decode: float, assumed: list[str]) -> float:
+    """TTFT objective of a turn: the budget of a session over its turns, less the seconds of the output at the ITL
+    objective."""
+    turns = values.get("turns", "")
+    if "budget" not in values or not turns.isdecimal() or not 1 <= int(turns) <= MOST_TURNS:
+        raise InferdocError(f"--class {name}: expected turns and budget of a session: turns=20 budget=5m")
+    budget = length_of(values["budget"], f"--class {name} budget")
+    limit = budget / int(turns) - decode
+    if limit <= 0:
+        raise InferdocError(
+            f"--class {name}: {turns} turns take {figure(decode * int(turns), 's')} at the ITL objective alone, more "
+            f"than the budget of {values['budget']}; take fewer turns, shorter outputs or a lower --itl"
+        )
+    assumed.append(f"class {name}: TTFT p95 of a turn {figure(limit, 's')}, from {values['budget']} for {turns} turns")
+    return limit
 
 
 def _length(asked: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:

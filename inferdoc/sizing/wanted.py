@@ -138,6 +138,18 @@ class Drafting:
 
 
 @dataclass(frozen=True)
+class BatchJob:
+    """Requests of a job in the hours of low load. prompt, output: tokens of each; window: seconds; load: share of the
+    peak rate that arrives in the window."""
+
+    requests: float
+    prompt: float
+    output: float
+    window: float
+    load: float
+
+
+@dataclass(frozen=True)
 class MeasuredShares:
     """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), the
     layout on which both were read, and front: seconds to the first token outside of the engine, most to
@@ -172,6 +184,7 @@ class SizingWanted:
     tiers: Tiers
     engine: str = "vllm"
     drafting: Drafting | None = None
+    batch: BatchJob | None = None
     measured: MeasuredShares | None = None
     objectives_given: bool = True
     assumed: list[str] = field(default_factory=list)
