@@ -90,8 +90,8 @@ def command(**params: Any) -> int:
     from inferdoc.report.size_text import steps_text
     from inferdoc.sizing.cascade import cascaded
     from inferdoc.sizing.decision import compared, decided
-    from inferdoc.sizing.live import live_as_asked
-    from inferdoc.sizing.request import sized_as_asked, wanted_as_asked, with_slo
+    from inferdoc.sizing.live import live_for_request
+    from inferdoc.sizing.request import sized_for_request, sizing_inputs, with_slo
     from inferdoc.sizing.steps import sizing_steps
 
     config = options.configuration()
@@ -99,7 +99,7 @@ def command(**params: Any) -> int:
     if params["like"] is not None:
         source = options.source(config, params)
         with options.working(f"reading {source.location}"):
-            like = live_as_asked(source, config, catalogue, params)
+            like = live_for_request(source, config, catalogue, params)
     elif params["store"] or params["prometheus"]:
         raise click.UsageError("--store and --prometheus require --like POOL")
     params = with_slo(params)
@@ -121,11 +121,11 @@ def command(**params: Any) -> int:
     if params["steps"]:
         if params["output"] != "text" or like is not None:
             raise click.UsageError("--steps is mutually exclusive with -o json, -o html and --like")
-        answer = sized_as_asked(params, catalogue, None, prices)
-        show(steps_text(answer, sizing_steps(wanted_as_asked(params, catalogue), answer)))
+        answer = sized_for_request(params, catalogue, None, prices)
+        show(steps_text(answer, sizing_steps(sizing_inputs(params, catalogue), answer)))
         return 0
     if params["output"] == "html":
         raise click.UsageError("-o html requires --tier any or --tier a,b")
-    answer = sized_as_asked(params, catalogue, like, prices)
+    answer = sized_for_request(params, catalogue, like, prices)
     show(render_size(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     return 0

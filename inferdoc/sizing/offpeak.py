@@ -7,7 +7,7 @@ from math import ceil, inf
 
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import sized
-from inferdoc.sizing.wanted import BatchJob, Parallelism, SizingWanted, TokenLength, TrafficAsked
+from inferdoc.sizing.inputs import BatchJob, Parallelism, SizingInputs, TokenLength, TrafficInputs
 from inferdoc.times import length_of
 
 BATCH = "requests=200000 prompt=3000 output=300 window=8h load=0.2"
@@ -34,10 +34,10 @@ def batch_job(text: str | None) -> BatchJob | None:
     return BatchJob(requests, prompt, output, window, load)
 
 
-def batch_rate(wanted: SizingWanted, layout: Parallelism, job: BatchJob) -> float:
+def batch_rate(sizing: SizingInputs, layout: Parallelism, job: BatchJob) -> float:
     """Requests/s of the job on a replica that serves nothing else and keeps no objective; 0 if one does not fit."""
     prompt, output = (TokenLength(tokens, tokens) for tokens in (job.prompt, job.output))
-    alone = replace(wanted, traffic=TrafficAsked(prompt, output))
+    alone = replace(sizing, traffic=TrafficInputs(prompt, output))
     found = sized(alone, layout, ("middle",)).replicas
     if found is None:
         return 0.0

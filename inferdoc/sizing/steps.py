@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from inferdoc.sizing.inputs import SizingInputs, TokenLength
 from inferdoc.sizing.model import SizeAnswer
-from inferdoc.sizing.wanted import SizingWanted, TokenLength
 from inferdoc.words import figure
 
 NOT_GIVEN = "not sized: {}"
 
 
-def sizing_steps(wanted: SizingWanted, answer: SizeAnswer) -> list[tuple[str, str]]:
-    """Title and result of each step. wanted: the inputs of the answer."""
+def sizing_steps(sizing: SizingInputs, answer: SizeAnswer) -> list[tuple[str, str]]:
+    """Title and result of each step. sizing: the inputs of the answer."""
     numbers = {each.name: each for part in answer.parts for each in part.numbers}
 
     def shown(name: str, missing: str = "no bound") -> str:
         each = numbers.get(name)
         return missing if each is None or each.value is None else figure(each.value, each.unit)
 
-    traffic, limits = wanted.traffic, wanted.limits
+    traffic, limits = sizing.traffic, sizing.limits
     load = f"{figure(traffic.rate, '1/s')} at the peak" if traffic.rate else f"{traffic.concurrent or 1} concurrent"
     apart = "prefill_gpus" in numbers
     return [
@@ -25,14 +25,14 @@ def sizing_steps(wanted: SizingWanted, answer: SizeAnswer) -> list[tuple[str, st
             "workload",
             (
                 f"{_length(traffic.prompt)} prompt and {_length(traffic.output)} output tokens, {load}; objectives: "
-                f"TTFT p95 {figure(wanted.ttft, 's')}, ITL {figure(wanted.itl, 's')}"
+                f"TTFT p95 {figure(sizing.ttft, 's')}, ITL {figure(sizing.itl, 's')}"
             ),
         ),
         (
             "hardware",
             (
-                f"{answer.tier}: {shown('memory')}, {wanted.tier.memory_gbps.value:,.0f} GB/s, "
-                f"{wanted.tier.bf16_tflops.value:,.0f} TFLOPS in BF16, link {wanted.tier.link_gbps.value:,.0f} GB/s"
+                f"{answer.tier}: {shown('memory')}, {sizing.tier.memory_gbps.value:,.0f} GB/s, "
+                f"{sizing.tier.bf16_tflops.value:,.0f} TFLOPS in BF16, link {sizing.tier.link_gbps.value:,.0f} GB/s"
             ),
         ),
         ("quantisation", f"weights {answer.dtype}, KV cache {answer.kv_dtype}"),
@@ -80,7 +80,7 @@ def sizing_steps(wanted: SizingWanted, answer: SizeAnswer) -> list[tuple[str, st
         (
             "replicas",
             (
-                f"{shown('replicas')}, {shown('gpus')} at {wanted.safety:g} times the rate; "
+                f"{shown('replicas')}, {shown('gpus')} at {sizing.safety:g} times the rate; "
                 f"{shown('replicas_one_lost')} with one lost"
             )
             if "replicas" in numbers

@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.decision import decided
-from inferdoc.sizing.request import shape_named, sized_as_asked
+from inferdoc.sizing.request import shape_named, sized_for_request
 from tests.cli.command import call
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
@@ -269,7 +269,7 @@ def test_a_mutated_configuration_is_sized_or_refused_in_one_line(tmp_path, data)
             (tmp_path / name).write_text(json.dumps(document), "utf-8")
     options = {"model": str(tmp_path), "prompt_tokens": "1000", "output_tokens": "200", "itl": "10m", "ttft": "50m"}
     try:
-        answer = sized_as_asked({**options, "tier": "b200-180", "rate": 2.0}, CATALOGUE)
+        answer = sized_for_request({**options, "tier": "b200-180", "rate": 2.0}, CATALOGUE)
     except InferdocError as refusal:
         assert "\n" not in str(refusal)
     else:

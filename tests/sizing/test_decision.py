@@ -11,7 +11,7 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.choice import considered
 from inferdoc.sizing.pools import pool_pair
-from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.request import sizing_inputs
 from tests.cli.command import call
 
 LENGTHS = ("--prompt-tokens", "4000", "--output-tokens", "200")
@@ -77,13 +77,13 @@ def test_the_front_holds_the_ways_that_none_beats(rag):
 
 def test_prefill_and_decode_have_their_own_layouts():
     """Tight gaps between tokens want a wide group for decode; prompts want the smallest that keeps the objective."""
-    asked = {"model": "llama-3.3-70b", "tier": "h100-80", "prompt_tokens": "4000", "output_tokens": "200",
+    options = {"model": "llama-3.3-70b", "tier": "h100-80", "prompt_tokens": "4000", "output_tokens": "200",
              "rate": 20.0, "ttft": "2s", "itl": "30ms", "dtype": "fp8"}  # fmt: skip
-    wanted = wanted_as_asked(asked, load_catalogue())
-    pair = pool_pair(wanted, [row.sized for row in considered(wanted)])
+    sizing = sizing_inputs(options, load_catalogue())
+    pair = pool_pair(sizing, [row.sized for row in considered(sizing)])
     assert pair is not None and pair.prefill.layout != pair.decode.layout
-    for layout in wanted.layouts:
-        same = pool_pair(wanted, [row.sized for row in considered(replace(wanted, layouts=(layout,)))])
+    for layout in sizing.layouts:
+        same = pool_pair(sizing, [row.sized for row in considered(replace(sizing, layouts=(layout,)))])
         assert same is None or pair.gpus <= same.gpus
     assert pair.ttft_p95 <= 2.0 and pair.itl <= 0.03
 
