@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.capacity.speculation import best_draft_length, speculative_speedup
-from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time

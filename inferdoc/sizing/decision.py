@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.economics import price_per_million_tokens
+from inferdoc.capacity.service_level import price_per_million_tokens
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError

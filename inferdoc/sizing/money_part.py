@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferdoc.capacity.economics import price_per_million_tokens
+from inferdoc.capacity.service_level import price_per_million_tokens
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.model import SizedPart

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from inferdoc.capacity.disaggregation import transfer_seconds
 from inferdoc.capacity.service_level import replicas_needed
-from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.sizing.build import End, Sized
 from inferdoc.sizing.inputs import Parallelism, SizingInputs
 
