@@ -15,7 +15,7 @@ from pathlib import Path
 
 from measured import measured_line
 
-from inferdoc.canary.request import canary_as_asked
+from inferdoc.canary.request import canary_for_request
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.source.open import open_source
@@ -45,7 +45,7 @@ def decisions(candidate: dict[str, float], seeds: int) -> Counter[str]:
         with tempfile.TemporaryDirectory() as folder:
             path = store(Path(folder) / "fleet.db", fleet(3, **candidate), seconds=SECONDS, seed=seed)
             source = open_source(store=str(path))
-            counted[canary_as_asked(source, Config(), catalogue, ASKED).decision] += 1
+            counted[canary_for_request(source, Config(), catalogue, ASKED).decision] += 1
     return counted
 
 

@@ -33,7 +33,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.config import Config
 from inferdoc.config_sections import SloSection
 from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
-from inferdoc.headroom.request import headroom_as_asked
+from inferdoc.headroom.request import headroom_for_request
 from inferdoc.simulate import fleet as simulated
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.recording import record
@@ -68,7 +68,7 @@ class Played:
         """What is said at `until`, seconds since its beginning, of what came before."""
         catalogue = load_catalogue(promises=[(one.id or "", one) for one in PROMISED])
         asked = {"since": since, "horizon": horizon, "zone": "UTC", "until": self.scenario.start + until}
-        return headroom_as_asked(open_source(store=self.store), Config(), catalogue, asked)
+        return headroom_for_request(open_source(store=self.store), Config(), catalogue, asked)
 
     def missed(self, role: str, begin: float, end: float) -> np.ndarray:
         """float64[slots]: the share of events of each quarter of an hour that missed the objective of a role."""

@@ -22,7 +22,7 @@ from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
-from inferdoc.kv.live import CachedPool, pool_as_asked
+from inferdoc.kv.live import CachedPool, pool_for_request
 from inferdoc.kv.sizes import HitsAt, by_gaps
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Length, Policy, PoolSpec, Prefixes, RouterSpec, Stream
@@ -82,7 +82,7 @@ def simulated(case: Case, memory: float, minutes: float, folder: Path) -> Cached
         scrape=30.0,
     )
     path = fill_store(folder / f"{case.name}-{memory:g}.db", record(scenario).targets)
-    return pool_as_asked(open_source(store=path), Config(), load_catalogue(), {"history": "1d"})
+    return pool_for_request(open_source(store=path), Config(), load_catalogue(), {"history": "1d"})
 
 
 def hits(pool: CachedPool) -> float:

@@ -35,7 +35,7 @@ from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Length, PoolSpec, Scenario, Stream
 from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.request import sized_as_asked
+from inferdoc.sizing.request import sized_for_request
 from inferdoc.sizing.shares import EXPECTED
 from inferdoc.source.open import open_source
 
@@ -113,8 +113,8 @@ def kept(case: Case, rate: float) -> bool:
     scenario = without_fault(case.name, (pool_of(case),), (stream,), warmup=WARM, duration=seconds)
     fleet = _Watched(scenario)
     fleet.run(seconds)
-    asked = rate * seconds
-    if len(fleet.ttft) < 0.9 * asked:
+    options = rate * seconds
+    if len(fleet.ttft) < 0.9 * options:
         return False
     return float(np.quantile(fleet.ttft, 0.95)) <= TTFT and float(np.mean(fleet.gaps)) <= case.itl
 
@@ -181,7 +181,7 @@ def with_shares_of_simulator(case: Case, folder: Path) -> Catalogue:
 
 
 def predicted(case: Case, like: LivePool | None = None, catalogue: Catalogue | None = None) -> dict[str, Predicted]:
-    answer = sized_as_asked(asked_of(case), catalogue or load_catalogue(), like)
+    answer = sized_for_request(asked_of(case), catalogue or load_catalogue(), like)
     return {each.name: each for part in answer.parts for each in part.numbers}
 
 

@@ -33,8 +33,8 @@ from inferdoc.catalogue.efficiency import Efficiency, StepSpread
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.build import arithmetic_of, sized
-from inferdoc.sizing.request import wanted_as_asked
-from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.sizing.inputs import SizingInputs
+from inferdoc.sizing.request import sizing_inputs
 
 POINTS = Path(__file__).resolve().parents[1] / "fixtures" / "sizing" / "points.csv"
 EVERY = ("hopper", "blackwell", "rtx-blackwell", "cdna3", "ampere", "ada", "other")
@@ -86,7 +86,7 @@ class Point:
     """One result. streams: requests at once, of a rank at saturation."""
 
     row: Mapping[str, str]
-    wanted: SizingWanted
+    sizing: SizingInputs
     streams: int
 
     @property
@@ -103,22 +103,22 @@ class Point:
 
     @property
     def family(self) -> str:
-        return "experts" if self.wanted.shape.experts else "dense"
+        return "experts" if self.sizing.shape.experts else "dense"
 
     @property
     def near(self) -> str:
-        return f"{self.family}-{arithmetic_of(self.wanted)}"
+        return f"{self.family}-{arithmetic_of(self.sizing)}"
 
     @property
     def cells(self) -> tuple[str, str, str]:
         """From the narrowest to the family alone."""
-        kind = self.wanted.efficiency.kind_of(self.wanted.tier_name)[0]
-        return f"{self.near} {kind} {self.wanted.engine}", f"{self.near} {kind}", self.family
+        kind = self.sizing.efficiency.kind_of(self.sizing.tier_name)[0]
+        return f"{self.near} {kind} {self.sizing.engine}", f"{self.near} {kind}", self.family
 
     def ratio(self, efficiency: Efficiency) -> float:
         """Measured over predicted time, of a step at the streams of the result or to the first token."""
-        layout = self.wanted.layouts[0]
-        replicas = sized(replace(self.wanted, efficiency=efficiency), layout, ("middle",)).replicas
+        layout = self.sizing.layouts[0]
+        replicas = sized(replace(self.sizing, efficiency=efficiency), layout, ("middle",)).replicas
         assert replicas is not None
         if self.first:
             return self.measured * 1e-3 / replicas["middle"].ttft(self.streams)
@@ -129,14 +129,14 @@ class Point:
 
     def rests_on(self, efficiency: Efficiency) -> tuple[object, ...]:
         """The fitted numbers that its prediction follows from."""
-        kind, engine = efficiency.kind_of(self.wanted.tier_name)[1], efficiency.engines[self.wanted.engine]
+        kind, engine = efficiency.kind_of(self.sizing.tier_name)[1], efficiency.engines[self.sizing.engine]
         shares = {share for _, share, *_ in PRIORS.values()}
         used = (value for share, value in msgspec.structs.asdict(kind).items() if share in shares)
         return (self, *used, *(msgspec.structs.astuple(engine) if self.first else ()))
 
     def answer(self, efficiency: Efficiency) -> tuple[float, float, float]:
         """Value, low and high of what the command prints, in the unit of the result."""
-        answer = answered(replace(self.wanted, efficiency=efficiency))
+        answer = answered(replace(self.sizing, efficiency=efficiency))
         found = {each.name: each for part in answer.parts for each in part.numbers}
         name = "tokens" if self.throughput else "ttft_mean" if self.first else "itl_mean"
         number, unit = found[name], 1 / answer.gpus_per_replica if self.throughput else 1e3
@@ -153,22 +153,22 @@ def points_of(rows: Iterable[Mapping[str, str]], *, skip: bool = False) -> list[
     """Rows in the columns of points.csv. skip: leave out those whose requests are more than the KV cache holds."""
     catalogue, found = load_catalogue(), []
     for row in rows:
-        asked: dict[str, object] = {key: row[key] or None for key in ("model", "tier", "dtype", "kv_dtype")}
-        asked["server"] = row["engine"]
-        asked |= {key: int(row[key]) for key in ("tp", "pp", "dp", "max_num_seqs")}
-        asked |= {key: f"{row[key]},{row[key]}" for key in ("prompt_tokens", "output_tokens")}
-        asked["max_num_batched_tokens"] = max(8192, int(row["max_num_seqs"]))
+        options: dict[str, object] = {key: row[key] or None for key in ("model", "tier", "dtype", "kv_dtype")}
+        options["server"] = row["engine"]
+        options |= {key: int(row[key]) for key in ("tp", "pp", "dp", "max_num_seqs")}
+        options |= {key: f"{row[key]},{row[key]}" for key in ("prompt_tokens", "output_tokens")}
+        options["max_num_batched_tokens"] = max(8192, int(row["max_num_seqs"]))
         share = row["gpu_memory_utilization"]
-        asked |= {"ttft": "1h", "itl": "1h", "gpu_memory_utilization": float(share) if share else None}
+        options |= {"ttft": "1h", "itl": "1h", "gpu_memory_utilization": float(share) if share else None}
         closed = not row["metric"].startswith("tok")
-        asked |= {"concurrency": asked["max_num_seqs"]} if closed else {}
-        wanted = wanted_as_asked(asked, catalogue)
-        replicas = sized(wanted, wanted.layouts[0]).replicas
+        options |= {"concurrency": options["max_num_seqs"]} if closed else {}
+        sizing = sizing_inputs(options, catalogue)
+        replicas = sized(sizing, sizing.layouts[0]).replicas
         if skip and (replicas is None or replicas["middle"].room < int(row["max_num_seqs"])):
             continue
         assert replicas is not None
-        streams = int(row["max_num_seqs"]) if closed else replicas["middle"].within(wanted.ttft, wanted.itl)[0]
-        found.append(Point(row, wanted, streams))
+        streams = int(row["max_num_seqs"]) if closed else replicas["middle"].within(sizing.ttft, sizing.itl)[0]
+        found.append(Point(row, sizing, streams))
     return found
 
 
@@ -222,7 +222,7 @@ def counted(base: Efficiency, chosen: Iterable[Point]) -> Efficiency:
     for point in chosen:
         if point.first:
             continue
-        near[base.kind_of(point.wanted.tier_name)[0]][point.near] += 1
+        near[base.kind_of(point.sizing.tier_name)[0]][point.near] += 1
     steps = {kind: msgspec.structs.replace(known, points=dict(near[kind])) for kind, known in base.steps.items()}
     return msgspec.structs.replace(base, steps=steps)
 
@@ -327,7 +327,7 @@ def _worst(rows: Sequence[Prediction]) -> Iterator[str]:
     """The ten that are off most."""
     for row in sorted(rows, key=lambda each: -abs(math.log(each.value / each.point.measured)))[:10]:
         of = row.point.row
-        layout, lengths = row.point.wanted.layouts[0], f"{of['prompt_tokens']}/{of['output_tokens']}"
+        layout, lengths = row.point.sizing.layouts[0], f"{of['prompt_tokens']}/{of['output_tokens']}"
         what = f"{of['family']}: {of['model']} {of['dtype']}, {of['tier']} {layout}, {lengths}"
         what += "" if row.point.throughput else f", {of['max_num_seqs']} requests"
         unit = "tokens/s" if row.point.throughput else "ms"

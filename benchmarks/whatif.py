@@ -43,12 +43,12 @@ from inferdoc.simulate.scenario import (
 )
 from inferdoc.simulate.workload import scaled
 from inferdoc.source.open import open_source
-from inferdoc.whatif.answer import calibrated_as_observed, changed_as_asked
+from inferdoc.whatif.answer import calibrated_as_observed, changed_for_request
 from inferdoc.whatif.model import SAME
-from inferdoc.whatif.pairs import observed_as_asked
-from inferdoc.whatif.play import PlayedPool, played
+from inferdoc.whatif.pairs import observed_for_request
 from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
-from inferdoc.whatif.settings_asked import settings_asked, side_of
+from inferdoc.whatif.run_simulation import PlayedPool, played
+from inferdoc.whatif.settings import settings_for_request, side_of
 
 MINUTES, CLOSING_SECONDS = 20.0, 10.0
 """Of the history: its length, and the scrape that closes the last minute."""
@@ -276,8 +276,8 @@ def calibration(fleet: Fleet, folder: Path, seed: int = 0) -> Calibrated:
     """As `inferdoc whatif` makes it of the fleet's pages."""
     catalogue = load_catalogue()
     path = fill_store(folder / "fleet.db", record(fleet.scenario(HISTORY_SEED + seed)).targets)
-    live = observed_as_asked(open_source(store=path), Config(), catalogue, {"history": "1h"})
-    return calibrated_as_observed(live, catalogue, settings_asked(fleet.now, "--now", of_now=True), fleet.limits)
+    live = observed_for_request(open_source(store=path), Config(), catalogue, {"history": "1h"})
+    return calibrated_as_observed(live, catalogue, settings_for_request(fleet.now, "--now", of_now=True), fleet.limits)
 
 
 @dataclass(frozen=True)
@@ -317,7 +317,7 @@ def checked(fleet: Fleet, seed: int, only: str | None, truths: int) -> list[Chec
     true_before = [truly(fleet.scenario(each)) for each in true_seeds]
     rows = []
     for change in [one for one in fleet.changes if only in (None, one)]:
-        asked = changed_as_asked(pool, settings_asked(change.split(), "--set"), load_catalogue())
+        asked = changed_for_request(pool, settings_for_request(change.split(), "--set"), load_catalogue())
         prediction = predicted(pool, asked, before)
         true_after = [really(fleet, change, each) for each in true_seeds]
         true, moves, inside = {}, {}, {}

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from inferdoc.audit.quantities import Amount, Quantity
+from inferdoc.audit.quantities import USE_INPUTS, USE_OPTIONAL, Amount, Quantity, unit_use
 from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.slo import limits
 from inferdoc.judging.view import Unit
@@ -54,6 +54,38 @@ def tokens_over_promise(watched: Watched, unit: Unit) -> Amount:
     return np.asarray(np.fmax.reduce(rows))
 
 
+def ttft_at_low_load(watched: Watched, unit: Unit) -> Amount:
+    """TTFT over its objective, median over the half of the window with the fewest requests; 0 without an objective."""
+    return _over_target_at_low_load(watched, unit, ("ttft_",))
+
+
+def itl_at_low_load(watched: Watched, unit: Unit) -> Amount:
+    """Time per token over its objective, as `ttft_at_low_load`."""
+    return _over_target_at_low_load(watched, unit, PER_TOKEN)
+
+
+def use_at_low_load(watched: Watched, unit: Unit) -> Amount:
+    """Use of the pod, median over the half of the window with the fewest requests."""
+    use = unit_use(watched, unit)
+    return None if use is None else _median_at_low_load(watched, unit, np.asarray(use))
+
+
+def _over_target_at_low_load(watched: Watched, unit: Unit, names: tuple[str, ...]) -> Amount:
+    targets = {name: target for name, target in _find_targets(watched, unit).items() if name.startswith(names)}
+    if not targets:
+        return 0.0
+    rows = [values / target for name, target in targets.items() if (values := watched.values(unit, name)) is not None]
+    return _median_at_low_load(watched, unit, np.fmax.reduce(rows)) if rows else None
+
+
+def _median_at_low_load(watched: Watched, unit: Unit, values: np.ndarray) -> float | None:
+    load = watched.values(unit, LOAD)
+    if load is None or not np.isfinite(load).any():
+        return None
+    seen = values[(load <= np.nanquantile(load, REST)) & np.isfinite(values)]
+    return float(np.median(seen)) if len(seen) else None
+
+
 def refused(watched: Watched, unit: Unit) -> Amount:
     """Requests refused by engine or router, 1/s; 0 where neither shows any."""
     rows = [np.nan_to_num(values) for name in REFUSALS if (values := watched.values(unit, name)) is not None]
@@ -95,5 +127,18 @@ QUANTITIES: Mapping[str, Quantity] = {
         optional=("queue_time_p99",),
     ),
     "tokens_over_promise": Quantity("Time per token, over its objective,", "times", (), tokens_over_promise),
+    "ttft_at_low_load": Quantity(
+        "TTFT at the quieter half of the window, over its objective,", "times", (LOAD,), ttft_at_low_load
+    ),
+    "itl_at_low_load": Quantity(
+        "Time per token at the quieter half of the window, over its objective,", "times", (LOAD,), itl_at_low_load
+    ),
+    "use_at_low_load": Quantity(
+        "Use of the pod at the quieter half of the window",
+        "ratio",
+        (LOAD, *USE_INPUTS),
+        use_at_low_load,
+        optional=USE_OPTIONAL,
+    ),
     "refused": Quantity("Requests refused", "1/s", (), refused, optional=REFUSALS),
 }

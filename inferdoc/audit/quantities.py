@@ -96,7 +96,7 @@ def _batch_share(watched: Watched, unit: Unit) -> Amount:
     return None if running is None else np.asarray(running / compute_bound_batch(watched, unit))
 
 
-def _pool_use(watched: Watched, unit: Unit) -> Amount:
+def unit_use(watched: Watched, unit: Unit) -> Amount:
     """Use of a replica: generated tokens over the plateau of a benchmark where the configuration has one. Else the
     scarcest of three: KV cache, time spent on prefill, and the batch over half of that from which on arithmetic binds
     (half: an ITL target binds before)."""
@@ -123,7 +123,7 @@ def pool_mean(watched: Watched, pool: Pool, of: Callable[[Unit], Amount], busy: 
 
 def use_of(watched: Watched, pool: Pool) -> np.ndarray | None:
     """Use of a pool at every step, float64[T]; None where it is not visible."""
-    return pool_mean(watched, pool, lambda unit: _pool_use(watched, unit))
+    return pool_mean(watched, pool, lambda unit: unit_use(watched, unit))
 
 
 def peak_use(watched: Watched, pool: Pool) -> float | None:
@@ -203,6 +203,56 @@ def _running_room(watched: Watched, unit: Unit) -> Amount:
     return float(np.floor(min(watched.number("kv_usage_high", tier) * running / usage, max(room, running))))
 
 
+def _requests_per_gpu(watched: Watched, unit: Unit) -> Amount:
+    """Requests/s of a GPU at full use, over those of the best engine with fewer GPUs that serves the same model, role
+    and tier with prompts and outputs of like length; 1 without one."""
+    own = _served_per_gpu(watched, unit)
+    if own is None:
+        return None
+    smaller = [
+        rate
+        for other in watched.view.units
+        if _comparable(watched, unit, other) and (rate := _served_per_gpu(watched, other)) is not None
+    ]
+    return own / max(smaller) if smaller else 1.0
+
+
+def _served_per_gpu(watched: Watched, unit: Unit) -> float | None:
+    gpus, rate, use = watched.gpus(unit), middle(watched, unit, "request_rate"), unit_use(watched, unit)
+    if gpus is None or not rate or use is None or not np.isfinite(use).any():
+        return None
+    busy = np.asarray(use)[watched.busy(unit) & np.isfinite(use)]
+    return rate / gpus / max(float(np.median(busy)), LEAST_USE) if len(busy) else None
+
+
+def _comparable(watched: Watched, unit: Unit, other: Unit) -> bool:
+    own, another = unit.member.pool, other.member.pool
+    if (own.model, own.role, own.tier) != (another.model, another.role, another.tier):
+        return False
+    if (watched.gpus(other) or 1) >= (watched.gpus(unit) or 1):
+        return False
+    for signal in ("prompt_len_mean", "output_len_mean"):
+        lengths = middle(watched, unit, signal), middle(watched, other, signal)
+        if None in lengths or max(lengths) > LIKE_LENGTH * min(lengths):  # type: ignore[type-var,operator]
+            return False
+    return True
+
+
+def _lookup_speedup(watched: Watched, unit: Unit) -> Amount:
+    """Speed with drafts that take no time (n-gram lookup) over that without, at the present acceptance."""
+    tokens, draft = watched.values(unit, "spec_acceptance_length"), watched.values(unit, "spec_draft_length")
+    running = watched.values(unit, "running")
+    if tokens is None or draft is None or running is None:
+        return None
+    return np.asarray(tokens / longer_step(watched, unit, running, draft))
+
+
+def _draft_batch(watched: Watched, unit: Unit) -> Amount:
+    """Running requests up to which a step verifies drafts of the present length without becoming longer."""
+    draft = middle(watched, unit, "spec_draft_length")
+    return None if draft is None else float(np.floor(compute_bound_batch(watched, unit) / (draft + 1)))
+
+
 def _gpus_per_engine(watched: Watched, unit: Unit) -> Amount:
     count = watched.gpus(unit)
     return None if count is None else float(count)
@@ -234,6 +284,10 @@ def middle(watched: Watched, unit: Unit, signal: str) -> float | None:
     return float(np.median(seen)) if len(seen) else None
 
 
+LEAST_USE = 0.05
+"""Use below which a pod shows nothing of what it could serve."""
+LIKE_LENGTH = 1.25
+"""Ratio up to which mean lengths of two pods count as alike (own choice)."""
 USE_INPUTS = ("kv_usage_mean", "running", "prefill_tokens_rate")
 USE_OPTIONAL = ("fleet_utilisation", "prefill_seconds_per_token")
 
@@ -247,11 +301,27 @@ QUANTITIES: Mapping[str, Quantity] = {
     "best_draft": Quantity(
         "Draft length that yields most", "tokens", ("spec_acceptance_length", "spec_draft_length"), _best_draft
     ),
+    "lookup_speedup": Quantity(
+        "Speed with drafts that take no time, of that without,",
+        "ratio",
+        ("spec_acceptance_length", "spec_draft_length", "running"),
+        _lookup_speedup,
+    ),
+    "draft_batch": Quantity(
+        "Running requests up to which drafts are verified for free", "requests", ("spec_draft_length",), _draft_batch
+    ),
+    "requests_per_gpu_ratio": Quantity(
+        "Requests per GPU at full use, over those of an engine with fewer GPUs,",
+        "ratio",
+        ("request_rate", "prompt_len_mean", "output_len_mean", *USE_INPUTS),
+        _requests_per_gpu,
+        optional=USE_OPTIONAL,
+    ),
     "prefill_busy": Quantity(
         "Time spent on prefill", "ratio", ("prefill_tokens_rate",), _prefill_busy, optional=USE_OPTIONAL
     ),
     "batch_share": Quantity("Batch over that from which on arithmetic binds", "ratio", ("running",), _batch_share),
-    "pool_use": Quantity("Use of the pool", "ratio", USE_INPUTS, _pool_use, optional=USE_OPTIONAL),
+    "pool_use": Quantity("Use of the pool", "ratio", USE_INPUTS, unit_use, optional=USE_OPTIONAL),
     "pods_to_spare": Quantity(
         "Replicas beyond what the peak needs", "replicas", USE_INPUTS, of_pool=_pods_to_spare, optional=USE_OPTIONAL
     ),

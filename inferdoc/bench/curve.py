@@ -40,7 +40,7 @@ class Curve:
         """What tells it from the others."""
         first = self.levels[0]
         lengths = (
-            "lengths not told"
+            "lengths unknown"
             if first.prompt_tokens is None or first.output_tokens is None
             else f"{first.prompt_tokens:,.0f} prompt and {first.output_tokens:,.0f} answer tokens"
         )
@@ -51,7 +51,7 @@ DRIVEN: dict[Drive, str] = {
     "rate": "at a rate",
     "concurrency": "so many at a time",
     "burst": "all at once",
-    "unknown": "load not told",
+    "unknown": "load unknown",
 }
 
 
@@ -66,7 +66,7 @@ def behind(level: LoadLevel) -> bool:
 
 
 def rushed(level: LoadLevel) -> bool:
-    """Whether more was sent than was asked for, by more than chance: a client that begins late catches up."""
+    """Whether more was sent than was requested, by more than chance: a client that begins late catches up."""
     if level.drive != "rate" or level.asked is None:
         return False
     expected = level.asked * level.seconds

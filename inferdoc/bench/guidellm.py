@@ -101,7 +101,7 @@ def _driven(strategy: Fields) -> tuple[Drive, float | None]:
 
 
 def _model(whole: Fields, fields: Fields) -> str:
-    """As the backend had it, which asks the server where nobody named one; else as it was asked for."""
+    """As the backend had it, which asks the server where nobody named one; else as it was requested."""
     backend = fields.part("config").values.get("backend")
     if isinstance(backend, Mapping) and backend.get("model"):
         return Fields(fields.file, backend, f"{fields.path}config.backend.").text("model")
@@ -119,7 +119,7 @@ def _labels(whole: Fields) -> dict[str, str]:
 
 
 def _warnings(fields: Fields) -> tuple[str, ...]:
-    """What the tool says of its own client (from 0.8): a load that was made late is not the one that was asked for."""
+    """What the tool says of its own client (from 0.8): a load that was made late is not the one that was requested."""
     warnings = fields.parts("warnings") if fields.has("warnings") else []
     return tuple(f"GuideLLM warns: {each.text('message').rstrip('.')}" for each in warnings if each.has("message"))
 

@@ -28,7 +28,7 @@ class LatencySpread:
 
 @dataclass(frozen=True)
 class LoadLevel:
-    """file: where it stands; asked: requests/s or requests at a time, None where not told; served: completed
+    """file: where it stands; asked: requests/s or requests at a time, None if unknown; served: completed
     requests/s; seconds: how long it was measured; completed, failed: requests; prompt_tokens, output_tokens: mean of a
     request; latencies: by family; good: requests/s within the tool's own objectives; settings: what else was noted;
     warnings: what the tool itself, or its counts, say against the numbers."""
@@ -56,7 +56,7 @@ class LoadLevel:
 
     @property
     def order(self) -> float:
-        """What levels of one curve are ordered by: the rate that was asked for, and no less than was served, since a
+        """What levels of one curve are ordered by: the rate that was requested, and no less than was served, since a
         client that is late catches up with more."""
         if self.asked is None:
             return self.served

@@ -34,7 +34,7 @@ SETTINGS_MS = 3_600_000
 
 @dataclass(frozen=True)
 class ProductionPool:
-    """rows: signal -> float64[readings], one per pod and step in which it served, NaN where not told; settings: those
+    """rows: signal -> float64[readings], one per pod and step in which it served, NaN if unknown; settings: those
     of its cache, which vLLM shows."""
 
     name: str
@@ -48,7 +48,7 @@ class ProductionPool:
         return self.rows[RATE]
 
 
-def production_as_asked(
+def production_for_request(
     source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
 ) -> ProductionPool:
     """The pool that --against names. Raises InferdocError, SourceError."""

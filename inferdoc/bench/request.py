@@ -10,13 +10,13 @@ from typing import Any
 
 from inferdoc import __version__
 from inferdoc.bench import aiperf, guidellm, vllm_serve
+from inferdoc.bench.bounds import marks, numbers
 from inferdoc.bench.compare import beside
 from inferdoc.bench.curve import Curve, curves, of_one_model
 from inferdoc.bench.fields import Fields
 from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
 from inferdoc.bench.production import ProductionPool
-from inferdoc.bench.told import marks, numbers
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
@@ -26,7 +26,9 @@ from inferdoc.words import figure, how_many
 SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p99", "e2e_p99")
 
 
-def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None) -> BenchAnswer:
+def benched_for_request(
+    asked: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None
+) -> BenchAnswer:
     """What the result files prove at the objectives. live: the pool beside them. Raises InferdocError."""
     levels = of_one_model(levels_of(asked["files"]), asked.get("model"))
     place = ("", "") if live is None else (live.pool.cluster, live.pool.namespace)
@@ -49,7 +51,7 @@ def benched_as_asked(asked: Mapping[str, Any], catalogue: Catalogue, live: Produ
 
 
 def _longest(several: Sequence[Curve]) -> Curve:
-    """The curve that production is held against: the one with the most levels, of those that are no burst. Raises
+    """The curve that production is compared with: the one with the most levels, of those that are no burst. Raises
     InferdocError."""
     fitting = [curve for curve in several if curve.drive != "burst"]
     if not fitting:

@@ -1,4 +1,4 @@
-"""The two groups of pods that are held against each other."""
+"""The two groups of pods that are compared with each other."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ def _load(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> Guard
 
 def warm(watched: ArmsWatched, warmup_seconds: float) -> np.ndarray:
     """bool[windows]: the windows that begin when each pod of the candidate has been up for so long; all of them where
-    nothing tells when its processes began."""
+    nothing shows when its processes began."""
     grid, keys = watched.grid, watched.arms.keys()[0]
     read = Read(STARTED, "last", BY["target"], agg="max")
     history = watched.history

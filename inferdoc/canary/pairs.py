@@ -41,7 +41,7 @@ class ArmCounts:
 
 @dataclass
 class ArmsWatched:
-    """Both groups in a stretch of a source."""
+    """Both groups in an interval of a source."""
 
     history: History
     arms: Arms

@@ -34,7 +34,9 @@ FORMULA = (
 )
 
 
-def canary_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CanaryAnswer:
+def canary_for_request(
+    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+) -> CanaryAnswer:
     """Holds the candidate against the stable pods. Raises InferdocError, SourceError."""
     match = tuple(matcher(text) for text in asked.get("labels") or ())
     history = read_history(source, catalogue, assignments_of(config.pods), asked["since"], asked["until"], match)

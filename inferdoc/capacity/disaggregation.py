@@ -71,3 +71,17 @@ def prefill_pods(requests_per_second: float, computed_tokens: float, seconds_per
 def decode_pods(requests_per_second: float, output_tokens: float, tokens_per_second: float) -> float:
     """Decode pods kept busy: arrivals x answer tokens over the tokens/s that one pod reaches."""
     return requests_per_second * output_tokens / tokens_per_second
+
+
+LEAST_NVLINK = 100.0
+"""GB/s one way: PCIe Gen5 x16 is 64, the slowest NVLink 300."""
+
+
+def transfer_seconds(size_bytes: float, link_gigabits: float, efficiency: float) -> float:
+    """Time of a transfer on a link: bytes over gigabits/8 (a 400 Gb/s card moves 50 GB/s) times its efficiency."""
+    return size_bytes / (link_gigabits / 8 * 1e9 * efficiency)
+
+
+def reload_seconds_per_token(kv_bytes: float, bandwidth: float) -> float:
+    """Seconds to bring a token's KV back at so many bytes/s; worth it where shorter than computing the token."""
+    return kv_bytes / bandwidth

@@ -8,9 +8,10 @@ from typing import Literal, NamedTuple, TypeVar
 from inferdoc.capacity.model_config import MOST_LAYERS, ModelConfig
 
 Kind = TypeVar("Kind")
-Mixer = Literal["full", "window", "delta", "lightning", "mamba", "none"]
+Mixer = Literal["full", "window", "delta", "kimi", "lightning", "mamba", "mamba1", "parallel", "none"]
 """full, window: attention over all or over the last tokens; delta: gated delta rule (Qwen3-Next); lightning: linear
-attention of MiniMax; mamba: Mamba 2."""
+attention of MiniMax; kimi: Kimi Delta Attention; mamba, mamba1: Mamba 2 and 1; parallel: full attention beside Mamba 2
+(Falcon-H1)."""
 Feed = Literal["dense", "experts", "both", "none"]
 
 MIXERS: dict[str, Mixer] = {
@@ -68,6 +69,14 @@ def _mixers(config: ModelConfig, layers: int) -> Sequence[Mixer]:
         return [
             "full" if index in _whole(config, "attn_layer_indices", indices) else "mamba" for index in range(layers)
         ]
+    if config.kind == "falcon_h1":
+        return ["parallel"] * layers
+    if period := config.number("attn_layer_period", 0):
+        offset = config.number("attn_layer_offset")
+        return ["full" if index % period == offset else "mamba1" for index in range(layers)]
+    if (listed := config.keys.get("linear_attn_config.full_attn_layers")) is not None:
+        attends = _whole(config, "linear_attn_config.full_attn_layers", listed)
+        return ["full" if index + 1 in attends else "kimi" for index in range(layers)]
     if config.kind == "bamba":
         config.refuse("attn_layer_indices", "expected the layers with attention")
     types = config.per_layer("layer_types", layers)
@@ -127,6 +136,8 @@ def _feeds(config: ModelConfig, layers: int) -> Sequence[Feed]:
     for key in ("interleave_moe_layer_step", "decoder_sparse_step", "moe_layer_interval"):
         step = config.positive(key, 1)
         sparse = {index for index in sparse if (index + 1) % step == 0}
+    if period := config.number("expert_layer_period", 0):
+        sparse = {index for index in sparse if index % period == config.number("expert_layer_offset")}
     if "moe_layer_start_index" in config.keys:
         last = config.keys.get("moe_layer_end_index", layers - 1)
         last = layers - 1 if last == -1 else config.number("moe_layer_end_index", layers - 1)

@@ -19,7 +19,8 @@ PLAIN_TYPES = frozenset({
     "ernie4_5_moe", "dots1", "phi3", "phimoe", "stablelm", "starcoder2", "arcee", "helium", "step3p7",
     "qwen3_vl_text", "qwen3_vl_moe_text", "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_5_text", "qwen3_5_moe_text",
     "gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere", "cohere2", "glm", "glm4", "hunyuan_v1_dense",
-    "ministral3", "exaone_moe", "solar_open", "flex_olmo",
+    "ministral3", "exaone_moe", "solar_open", "flex_olmo", "apertus", "bailing_moe", "bailing_moe_v2", "falcon_h1",
+    "glm4v_text", "glm4v_moe_text", "hunyuan_v1_moe", "jamba", "kimi_linear",
 })  # fmt: skip
 """model_type of language models whose layers are those that the keys describe."""
 WRAPPERS = frozenset({
@@ -47,10 +48,14 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "nemotron": {"hidden_act": "relu2"},
     "nemotron_h": {"mlp_hidden_act": "relu2"},
     "arcee": {"hidden_act": "relu2"},
+    "jamba": {
+        "attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2, "expert_layer_offset": 1,
+        "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
+    },
     "starcoder2": {"hidden_act": "gelu_pytorch_tanh"},
 }  # fmt: skip
 """What the configuration class of a model_type (Transformers) takes where its config.json leaves a key out."""
-TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid")
+TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid", "jamba")
 """model_types whose output layer is the embedding unless the config says otherwise."""
 STRUCTURE = re.compile(
     r"layer|expert|moe|head|dim|size|rank|window|attn|attention|sparse|mamba|ssm|conv|pattern|block|ratio|compress|"
@@ -67,7 +72,9 @@ INERT = re.compile(
     r"^_|^ignore_|mm_|projector|pooler|tokenizer|problem_type|unified_vision|torchscript|num_reward|query_pre_attn|_dtype$|sandwich|"
     r"fused|temperature|alpha_factor|beta_factor|^block_size$|kernels|overlap|deterministic|is_(decoder|encoder)|cross_attention_hidden|tie_|feed_forward_proj|"
     r"num_return|encoder_no_repeat|pruned_heads|skip_topk_offset|index_topk_(freq|pattern)|index_share_for_mtp|"
-    r"indexer_rope|img_token|process_image|segment|grid|seq_length|feature_"
+    r"indexer_rope|img_token|process_image|segment|grid|seq_length|feature_|multiplier|moe_(capacity|gate|drop_tokens)$|"
+    r"random_routing|use_(embedding_sharing|gated_activation|parallel_block)|media_embeds|mlp_expansion_factor|"
+    r"num_query_groups|aux_free|select_layer"
 )
 """Words in the name of a key that changes neither. Prediction heads of more than one token are read: engines
 load them for speculation alone."""
@@ -94,8 +101,26 @@ READ = frozenset({
     "use_sparse_attention", "quantization_config", "text_config", "vision_config", "audio_config", "torch_dtype",
     "dtype", "hidden_act", "mlp_hidden_act", "hidden_activation", "model_type", "use_double_wide_mlp",
     "num_nextn_predict_layers", "num_mtp_modules", "mtp_transformer_layers", "mtp_num_hidden_layers",
+    "attn_layer_period", "attn_layer_offset", "expert_layer_period", "expert_layer_offset", "mamba_dt_rank",
+    "mamba_d_ssm", "linear_attn_config.full_attn_layers", "linear_attn_config.kda_layers",
+    "linear_attn_config.num_heads", "linear_attn_config.head_dim", "linear_attn_config.short_conv_kernel_size",
+    "num_shared_expert", "downsample_ratio", "spatial_merge_size",
     "mtp_hybrid_override_pattern", "mtp_layers_block_type", "mtp_use_dedicated_embeddings", "use_mtp",
 })  # fmt: skip
+
+
+INERT_VALUES: Mapping[str, Any] = {
+    "order_of_interleaved_layers": "local_attn_first", "full_attn_mod": 1, "interpolate_factor": 1,
+    "mamba_use_mlp": True, "use_mixed_mlp_moe": True,
+}  # fmt: skip
+"""Keys that change nothing with this value."""
+SWITCHES: Mapping[str, tuple[str, ...]] = {
+    "use_cla": ("cla_share_factor",),
+    "use_mla": ("kv_lora_rank", "q_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+    "shared_intermediate_size": ("shared_moe_mode",),
+}
+"""Keys that count only if another is neither false nor 0."""
+OFF = (False, 0)
 
 
 class ModelConfig:
@@ -106,12 +131,17 @@ class ModelConfig:
         nested = next((keys[key] for key in ("text_config", "llm_config") if isinstance(keys.get(key), Mapping)), None)
         inner = dict(nested) if nested else {}
         own = inner | {key: value for key, value in keys.items() if key not in inner and key != "text_config"}
+        for key, value in self._mapping(name, own.pop("linear_attn_config", None)).items():
+            own[f"linear_attn_config.{key}"] = value
         self.name = name
         self.kind = str(own.get("model_type") or "")
         outer = str(keys.get("model_type") or "")
         if outer == self.kind and outer in WRAPPERS:
             self.kind = f"{outer}_text"
         given = {key: value for key, value in own.items() if value is not None}
+        for switch, words in SWITCHES.items():
+            if given.get(switch, True) in OFF:
+                given = {key: value for key, value in given.items() if key not in (switch, *words)}
         self.keys: Mapping[str, Any] = {**CLASS_DEFAULTS.get(self.kind, {}), **given}
         self._refuse_foreign(outer if nested else "")
 
@@ -121,20 +151,34 @@ class ModelConfig:
         ):
             raise InferdocError(f"{self.name}: the configuration of a tokenizer; give the model's own config.json")
         for key, value in self.keys.items():
-            if key in READ or not value or INERT.search(key) or not STRUCTURE.search(key):
+            if (
+                key in READ
+                or not value
+                or INERT_VALUES.get(key, ()) == value
+                or INERT.search(key)
+                or not STRUCTURE.search(key)
+            ):
                 continue
             self.refuse(key, "it may change memory or work, and is not known")
         known = PLAIN_TYPES | {kind for kind in WRAPPERS if not outer}
         if self.kind and self.kind not in known:
             self.refuse("model_type", f'"{self.kind}" is not known, and its layers may differ from what the keys say')
 
+    @staticmethod
+    def _mapping(name: str, value: object) -> Mapping[str, Any]:
+        if value is not None and not isinstance(value, Mapping):
+            raise InferdocError(f"{name}: linear_attn_config: expected an object, got {str(value)[:60]!r}")
+        return value or {}
+
     def refuse(self, key: str, why: str) -> None:
         """Raise the refusal that names a key."""
         raise InferdocError(f"{self.name}: {key}: {why}: cannot be sized (a models.yaml entry may state the shape)")
 
     def number(self, key: str, default: int | None = None, most: int = MOST) -> int:
-        """A whole number of 0 or more."""
+        """A whole number of 0 or more; a list that repeats one for each layer stands for it."""
         value = self.keys.get(key)
+        if isinstance(value, list) and value and all(each == value[0] for each in value):
+            value = value[0]
         if value is None and default is not None:
             return default
         if value is None:

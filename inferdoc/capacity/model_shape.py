@@ -10,11 +10,19 @@ from typing import Any
 from inferdoc.capacity.kv_bytes import KvLayers
 from inferdoc.capacity.layer_plan import CHOSEN, EXPERTS, Layer, plan_layers
 from inferdoc.capacity.model_config import ModelConfig
-from inferdoc.capacity.model_weights import delta_shape, feed_width, mamba_shape, mixer_shape, model_matrices
+from inferdoc.capacity.model_weights import (
+    delta_shape,
+    feed_width,
+    kimi_shape,
+    mamba1_shape,
+    mamba_shape,
+    mixer_shape,
+    model_matrices,
+)
 from inferdoc.capacity.quantisation import CheckpointBytes, checkpoint_bytes
 from inferdoc.errors import InferdocError
 
-LINEAR = ("delta", "lightning", "mamba")
+LINEAR = ("delta", "kimi", "lightning", "mamba", "mamba1", "parallel")
 """Mixers whose state has one size for every request."""
 STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 MOST_PREDICTION = 8
@@ -129,7 +137,8 @@ def shape_of(
 
 
 def _kv_layers(config: ModelConfig, plan: Sequence[Layer]) -> KvLayers:
-    full, windowed = (sum(layer.mixer == kind for layer in plan) for kind in ("full", "window"))
+    full = sum(layer.mixer in ("full", "parallel") for layer in plan)
+    windowed = sum(layer.mixer == "window" for layer in plan)
     linear = sum(layer.mixer in LINEAR for layer in plan)
     if not full and not windowed:
         config.refuse("layer_types", "no layer caches tokens")
@@ -177,7 +186,13 @@ def _state_bytes(config: ModelConfig, mixer: str) -> float:
             kept * (2 * keys + values) * 2.0
             + values * (keys // config.positive("linear_num_key_heads")) * STATE_BYTES[kind]
         )
-    if mixer == "mamba":
+    if mixer == "kimi":
+        heads, head, kernel = kimi_shape(config)
+        return (kernel - 1) * 3 * heads * head * 2.0 + heads * head**2 * 4.0
+    if mixer == "mamba1":
+        inner, size, _ = mamba1_shape(config)
+        return inner * ((config.positive("mamba_d_conv") - 1) * 2.0 + size * STATE_BYTES[kind])
+    if mixer in ("mamba", "parallel"):
         heads, head, groups, state = mamba_shape(config)
         kept = config.first(("conv_kernel", "mamba_d_conv"), 4) - 1
         return kept * (heads * head + 2 * groups) * 2.0 + heads * head * state * STATE_BYTES[kind]

@@ -12,7 +12,7 @@ SHARED_WIDTH = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",
     "share_expert_dim",
 )  # fmt: skip
-SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 VISION_LAYERS = ("depth", "num_hidden_layers", "vt_num_hidden_layers")
 VISION_WIDTH = ("hidden_size", "vt_hidden_size", "embed_dim")
 VISION_MLP = ("intermediate_size", "vt_intermediate_size")
@@ -84,13 +84,17 @@ def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[WeightMat
 
 
 def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[WeightMatrix]:
-    if layer.mixer in ("full", "window"):
+    if layer.mixer in ("full", "window", "parallel"):
         yield from _latent(config) if config.number("kv_lora_rank", 0) else _attention(config, layer.mixer)
     elif layer.mixer == "delta":
         yield from _delta(config)
     elif layer.mixer == "lightning":
         yield from _lightning(config)
-    elif layer.mixer == "mamba":
+    elif layer.mixer == "kimi":
+        yield from _kimi(config)
+    elif layer.mixer == "mamba1":
+        yield from _mamba1(config)
+    if layer.mixer in ("mamba", "parallel"):
         yield from _mamba(config)
     if layer.feed in ("dense", "both"):
         yield from _mlp(config, "mlp", feed_width(config))
@@ -148,6 +152,41 @@ def _lightning(config: ModelConfig) -> Iterator[WeightMatrix]:
     yield WeightMatrix("self_attn.out_proj", width * hidden)
 
 
+def kimi_shape(config: ModelConfig) -> tuple[int, int, int]:
+    """Heads, head size and width of the convolution of Kimi Delta Attention."""
+    heads, head, kernel = (
+        config.positive(f"linear_attn_config.{key}") for key in ("num_heads", "head_dim", "short_conv_kernel_size")
+    )
+    return heads, head, kernel
+
+
+def _kimi(config: ModelConfig) -> Iterator[WeightMatrix]:
+    hidden, (heads, head, _) = config.positive("hidden_size"), kimi_shape(config)
+    yield WeightMatrix("self_attn.qkv_proj", hidden * 3 * heads * head)
+    yield WeightMatrix("self_attn.b_proj", hidden * heads)
+    # Two gates of low rank: of the decay, and of the output.
+    yield WeightMatrix("self_attn.gates", 2 * (hidden * head + head * heads * head))
+    yield WeightMatrix("self_attn.o_proj", heads * head * hidden)
+
+
+def mamba1_shape(config: ModelConfig) -> tuple[int, int, int]:
+    """Inner width, state size and rank of the time step of Mamba 1."""
+    hidden = config.positive("hidden_size")
+    return (
+        hidden * config.positive("mamba_expand"),
+        config.positive("mamba_d_state"),
+        config.number("mamba_dt_rank", -(-hidden // 16)),
+    )
+
+
+def _mamba1(config: ModelConfig) -> Iterator[WeightMatrix]:
+    hidden, (inner, state, rank) = config.positive("hidden_size"), mamba1_shape(config)
+    yield WeightMatrix("mamba.in_proj", hidden * 2 * inner)
+    yield WeightMatrix("mamba.x_proj", inner * (rank + 2 * state))
+    yield WeightMatrix("mamba.dt_proj", rank * inner)
+    yield WeightMatrix("mamba.out_proj", inner * hidden)
+
+
 def mamba_shape(config: ModelConfig) -> tuple[int, int, int, int]:
     """Heads, head size, groups x state size and state size of Mamba 2."""
     heads = config.first(("mamba_num_heads", "mamba_n_heads"))
@@ -155,6 +194,8 @@ def mamba_shape(config: ModelConfig) -> tuple[int, int, int, int]:
     state = config.first(("ssm_state_size", "mamba_d_state"))
     if not heads or not head or not state:
         config.refuse("mamba_num_heads", "Mamba layers need heads, head size and state size; of Mamba 1 none are known")
+    if config.number("mamba_d_ssm", heads * head) != heads * head:
+        config.refuse("mamba_d_ssm", f"expected heads x head size, {heads * head}")
     return heads, head, config.first(("n_groups", "mamba_n_groups"), 1) * state, state
 
 
@@ -175,7 +216,7 @@ def _mlp(config: ModelConfig, name: str, width: int) -> Iterator[WeightMatrix]:
 
 
 def _gated(config: ModelConfig) -> bool:
-    if config.kind == "starcoder2":
+    if config.kind in ("starcoder2", "apertus"):
         return False
     return not any(config.keys.get(key) == "relu2" for key in ("mlp_hidden_act", "hidden_act"))
 
@@ -211,7 +252,11 @@ def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:
     mlp = read(VISION_MLP, 4 * width)
     kind = str(vision.get("model_type") or config.kind)
     matrices = 3 if kind.startswith(GATED_VISION) else 2
-    merged = width * read(("spatial_merge_size",), 1) ** 2
+    merged = width * read(("spatial_merge_size",), config.first(("spatial_merge_size",), 1)) ** 2
+    if (ratio := config.keys.get("downsample_ratio")) is not None:
+        if isinstance(ratio, bool) or not isinstance(ratio, float | int) or not 0.01 <= ratio <= 1:
+            config.refuse("downsample_ratio", f"expected a share of 0.01 to 1, got {str(ratio)[:40]!r}")
+        merged = int(width / ratio**2)
     patch = 3 * read(("patch_size",), 14) ** 2 * read(("temporal_patch_size",), 1) * width
     deep = vision.get("deepstack_visual_indexes")
     mergers = 1 + (len(deep) if isinstance(deep, list) else 0)

@@ -31,7 +31,7 @@ Kept = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True)
 class ReuseCounts:
-    """What engines counted in a stretch. looked, hits: prompt tokens looked up and found; generated: tokens; lives:
+    """What engines counted in an interval. looked, hits: prompt tokens looked up and found; generated: tokens; lives:
     evicted blocks that were followed; lived, idle: seconds of their lives, and of these after the last use; bounds:
     float64[n], seconds; gaps: float64[n + 1], gaps between hits by bucket, the last above all bounds; gap_seconds:
     their sum."""

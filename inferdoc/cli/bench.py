@@ -43,8 +43,8 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage or unreadable file, 4 source not readable.
     """
-    from inferdoc.bench.production import production_as_asked
-    from inferdoc.bench.request import benched_as_asked
+    from inferdoc.bench.production import production_for_request
+    from inferdoc.bench.request import benched_for_request
     from inferdoc.report import render_bench
 
     config = options.configuration()
@@ -52,10 +52,10 @@ def command(**params: Any) -> int:
     if params["against"] is not None:
         source = options.source(config, params)
         with options.working(f"reading {source.location}"):
-            live = production_as_asked(source, config, catalogue, params)
+            live = production_for_request(source, config, catalogue, params)
     elif params["store"] or params["prometheus"] or params["replicas"]:
         raise click.UsageError("--store, --prometheus and --replicas require --against POOL")
-    answer = benched_as_asked(params, catalogue, live)
+    answer = benched_for_request(params, catalogue, live)
     colour = options.coloured() and params["output"] == "text"
     show(render_bench(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     return 0

@@ -55,13 +55,13 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 pass, 1 fail, 2 usage, 3 not decided yet, 4 source not readable.
     """
-    from inferdoc.canary.request import canary_as_asked, exit_code
+    from inferdoc.canary.request import canary_for_request, exit_code
     from inferdoc.report import render_canary
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = canary_as_asked(source, config, catalogue, params)
+        answer = canary_for_request(source, config, catalogue, params)
     colour = options.coloured() and params["output"] == "text"
     show(render_canary(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)

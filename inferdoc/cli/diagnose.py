@@ -74,7 +74,7 @@ def command(**params: Any) -> int:
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
     from inferdoc.watch.rounds import Glance, Watch
-    from inferdoc.whatif.foretell import foretell_steps
+    from inferdoc.whatif.predict_steps import predict_steps
 
     config = options.configuration()
     catalogue = options.catalogue(config)
@@ -92,7 +92,7 @@ def command(**params: Any) -> int:
         if params["probe"]:
             probe_pods(answer, catalogue, urls_of(answer), {})
         if params["predict"]:
-            foretell_steps(answer, source, config, catalogue)
+            predict_steps(answer, source, config, catalogue)
         standing = audited_beside(answer, source, config, catalogue, params) if params["output"] == "html" else None
         return Glance(
             answer, render(answer, params["output"], detail=params["verbose"], colour=colour, standing=standing)

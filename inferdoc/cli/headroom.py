@@ -43,7 +43,7 @@ def command(**params: Any) -> int:
     Exit codes: 0 success, 2 usage, 3 not enough data, or part of it was not read, 4 source not readable.
     """
     from inferdoc.forecast.command import spoken_zone
-    from inferdoc.headroom.request import headroom_as_asked
+    from inferdoc.headroom.request import headroom_for_request
     from inferdoc.report import render_headroom
     from inferdoc.source.base import incomplete
 
@@ -51,7 +51,7 @@ def command(**params: Any) -> int:
     source, catalogue = options.source(config, params), options.catalogue(config)
     params["zone"] = spoken_zone(params["zone"])
     with options.working(f"reading {source.location}"):
-        answer = headroom_as_asked(source, config, catalogue, params)
+        answer = headroom_for_request(source, config, catalogue, params)
     colour = options.coloured() and params["output"] == "text"
     show(render_headroom(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)

@@ -39,13 +39,13 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage, or a pool without prefix caching, 3 not enough data, 4 source not readable.
     """
-    from inferdoc.kv.answer import kv_as_asked
+    from inferdoc.kv.answer import kv_for_request
     from inferdoc.report import render_kv
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"reading {source.location}"):
-        answer = kv_as_asked(source, config, catalogue, params)
+        answer = kv_for_request(source, config, catalogue, params)
     colour = options.coloured() and params["output"] == "text"
     show(render_kv(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)

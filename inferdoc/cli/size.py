@@ -59,6 +59,12 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option(
     "--draft-cost", type=float, metavar="SHARE", help="Time of a draft token as a share of a step (default 0.05)."
 )
+@click.option(
+    "--batch", metavar="KEY=VALUE ..", help='Off-peak job: "requests=200000 prompt=3000 output=300 window=8h load=0.2".'
+)
+@click.option("--escalate-to", metavar="FILE|NAME", help="Large model of a cascade; --model answers first.")
+@click.option("--escalated", type=float, metavar="SHARE", help="Share of requests that --escalate-to answers: 0.2.")
+@click.option("--steps", is_flag=True, help="The 13 steps of the sizing guide, filled in.")
 @click.option("--safety", type=float, metavar="FACTOR", help="Factor on the rate (default 1.5).")
 @click.option("--like", metavar="POOL", help="Live pool from which lengths, rate and hit rate are read.")
 @options.source_options
@@ -81,29 +87,45 @@ def command(**params: Any) -> int:
     """
     from inferdoc.cost.prices import priced
     from inferdoc.report import render_decision, render_size
-    from inferdoc.sizing.decision import decided, several
-    from inferdoc.sizing.live import live_as_asked
-    from inferdoc.sizing.request import sized_as_asked, with_slo
+    from inferdoc.report.size_text import steps_text
+    from inferdoc.sizing.cascade import cascaded
+    from inferdoc.sizing.decision import compared, decided
+    from inferdoc.sizing.live import live_for_request
+    from inferdoc.sizing.request import sized_for_request, sizing_inputs, with_slo
+    from inferdoc.sizing.steps import sizing_steps
 
     config = options.configuration()
     catalogue, like = options.catalogue(config), None
     if params["like"] is not None:
         source = options.source(config, params)
         with options.working(f"reading {source.location}"):
-            like = live_as_asked(source, config, catalogue, params)
+            like = live_for_request(source, config, catalogue, params)
     elif params["store"] or params["prometheus"]:
         raise click.UsageError("--store and --prometheus require --like POOL")
     params = with_slo(params)
     prices = priced(config.prices, params["price"], catalogue.tiers.tiers)
     colour = options.coloured() and params["output"] == "text"
-    if several(params["tier"]):
+    if (params["escalate_to"] is None) != (params["escalated"] is None):
+        raise click.UsageError("--escalate-to and --escalated are needed together")
+    if compared(params):
         if like is not None:
-            raise click.UsageError("--like and several tiers are mutually exclusive")
-        decision = decided(params, catalogue, prices)
+            raise click.UsageError("--like is mutually exclusive with several tiers, --escalate-to and --batch")
+        if params["batch"] is not None and params["rate"] is None:
+            raise click.UsageError("--batch needs --rate: the job runs beside the load of the peak")
+        if params["steps"]:
+            raise click.UsageError("--steps needs one tier, without --escalate-to and --batch")
+        decide = decided if params["escalate_to"] is None else cascaded
+        decision = decide(params, catalogue, prices)
         show(render_decision(decision, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
+        return 0
+    if params["steps"]:
+        if params["output"] != "text" or like is not None:
+            raise click.UsageError("--steps is mutually exclusive with -o json, -o html and --like")
+        answer = sized_for_request(params, catalogue, None, prices)
+        show(steps_text(answer, sizing_steps(sizing_inputs(params, catalogue), answer)))
         return 0
     if params["output"] == "html":
         raise click.UsageError("-o html requires --tier any or --tier a,b")
-    answer = sized_as_asked(params, catalogue, like, prices)
+    answer = sized_for_request(params, catalogue, like, prices)
     show(render_size(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     return 0

@@ -48,12 +48,12 @@ def command(**params: Any) -> int:
     Exit codes: 0 success, 2 usage, or a pool that cannot be calibrated, 4 source not readable.
     """
     from inferdoc.report import render_whatif
-    from inferdoc.whatif.answer import whatif_as_asked
+    from inferdoc.whatif.answer import whatif_for_request
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)
     with options.working(f"playing what {source.location} shows"):
-        answer = whatif_as_asked(source, config, catalogue, params)
+        answer = whatif_for_request(source, config, catalogue, params)
     colour = options.coloured() and params["output"] == "text"
     show(render_whatif(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
     messages.warn(source.warnings)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from inferdoc import __version__
-from inferdoc.capacity.transfer import LEAST_NVLINK
+from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Term, Tier
 from inferdoc.config_sections import PricesSection
@@ -45,7 +45,7 @@ def bill_of(found: Sequence[Piece], by: By, prices: PricesSection, catalogue: Ca
     """The whole document. Raises SourceError where no engine was seen."""
     accounts = [account for piece in found for account in piece.accounts]
     if not accounts:
-        raise SourceError(f"{location}: no engine in the stretch asked for; inferdoc doctor says what is visible")
+        raise SourceError(f"{location}: no engine in the interval requested; inferdoc doctor says what is visible")
     if by == "tenant":
         rows = by_tenant(found, lambda piece: sums(piece, lambda pool, _: str(pool.family)))
     else:
@@ -209,7 +209,7 @@ def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) 
     if assumed:
         pods = how_many(len(assumed), "pod")
         notes.append(
-            f"{pods} of which nothing tells the GPUs count as one GPU each; set gpus under [[pods]] in inferdoc.toml"
+            f"{pods} of which nothing shows the GPUs count as one GPU each; set gpus under [[pods]] in inferdoc.toml"
         )
     quiet = sorted(
         {
@@ -218,7 +218,7 @@ def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) 
             if not sum(b.counts.served.sum() + b.counts.prompts.sum() for b in accounts if _alike(a, b))
         }
     )
-    notes += [f"{name}: no request in the stretch, so none of its tokens has a price" for name in quiet]
+    notes += [f"{name}: no request in the interval, so none of its tokens has a price" for name in quiet]
     if whole.undivided.gpu_hours > 0 and not quiet:
         notes.append(
             "not all GPU time can be divided between prompts and output: seconds per prompt token are not visible"
@@ -289,7 +289,7 @@ NOBODY = "(no tenant told)"
 
 
 def by_tenant(found: Sequence[Piece], by_family: Callable[[Piece], dict[str, Sum]]) -> list[BillRow]:
-    """A row per tenant, dearest first, and one for models of which no router counts tokens. by_family: the bill of each
+    """A row per tenant, highest cost first, one for models whose tokens no router counts. by_family: bill of each
     cluster, namespace and model. Raises SourceError where no series tells tenants apart."""
     held: dict[str, Sum] = {}
     told = False

@@ -1,4 +1,4 @@
-"""The GPU time of a stretch, engine by engine and slot by slot: where it went, and for how many tokens."""
+"""The GPU time of an interval, engine by engine and slot by slot: where it went, and for how many tokens."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from inferdoc.audit.waste import (
 from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing
 from inferdoc.cost.causes import CAUSES, USEFUL
-from inferdoc.cost.counted import TokenCounts
+from inferdoc.cost.usage import TokenCounts
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.view import Unit
 
@@ -48,7 +48,7 @@ class Account:
 
 
 class Ledger:
-    """Divides the time of every unit of a stretch. slot: int[T], into which slot a step falls; hours: that a step
+    """Divides the time of every unit of an interval. slot: int[T], into which slot a step falls; hours: that a step
     stands for; counts: of each unit; late: share of the requests of a pool that were answered later than promised."""
 
     def __init__(

@@ -51,7 +51,7 @@ class Energy(msgspec.Struct, frozen=True):
 
 class BillRow(msgspec.Struct, frozen=True):
     """One pool, model, tier, tenant, hour or day. parts: add up to `whole`, as do prompts, outputs and undivided (time
-    of engines that did nothing, or of which nothing tells what they did); good: requests within the objectives; energy:
+    of engines that did nothing, or of which nothing shows what they did); good: requests within the objectives; energy:
     None where a GPU in it has no exporter."""
 
     name: str
@@ -70,7 +70,7 @@ class BillRow(msgspec.Struct, frozen=True):
 
     @property
     def wasted(self) -> list[Spent]:
-        """Its waste, dearest first; causes that cost nothing are left out."""
+        """Its waste, highest cost first; causes that cost nothing are left out."""
         return sorted(
             (part for part in self.parts if part.cause != "useful" and part.amount.gpu_hours > 0),
             key=lambda part: -part.amount.gpu_hours,
@@ -97,7 +97,7 @@ class CheaperTier(msgspec.Struct, frozen=True):
     money: float
 
 
-class CascadeTold(msgspec.Struct, frozen=True):
+class CascadeSummary(msgspec.Struct, frozen=True):
     """Two models and what a request costs in money: on either; routed: where a share of them goes to the small one and
     the others to the large one; handed_on: where the small one sees all and hands the others on."""
 
@@ -119,8 +119,8 @@ class Ground(msgspec.Struct, frozen=True):
 
 
 class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
-    """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: dearest first, hours and days in order;
-    days: the same by day and pool, where the stretch has several; cheaper: pools for which another tier is better;
+    """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: highest cost first, or in time order;
+    days: the same by day and pool, where the interval has several; cheaper: pools for which another tier is better;
     notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where asked."""
 
     schema_: str
@@ -140,7 +140,7 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     cheaper: list[CheaperTier]
     notes: list[str]
     grounds: list[Ground]
-    cascade: CascadeTold | None = None
+    cascade: CascadeSummary | None = None
 
     def to_json(self) -> str:
         """The document as indented JSON."""

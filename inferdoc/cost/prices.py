@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
-from inferdoc.capacity.economics import kwh_per_million_tokens, tokens_per_joule
+from inferdoc.capacity.service_level import kwh_per_million_tokens, tokens_per_joule
 from inferdoc.catalogue.document import nearest
 from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.cost.model import Amount, Energy
@@ -57,7 +57,7 @@ def price_notes(prices: PricesSection, used: Mapping[str, float], known: Collect
     used: GPU-hours by tier; known: tiers of the catalogue."""
     unpriced = [tier for tier, hours in used.items() if hours > 0 and tier not in prices.tiers]
     if UNKNOWN_TIER in unpriced:
-        what = "nothing tells the hardware tier of some pods, so they have no price"
+        what = "nothing shows the hardware tier of some pods, so they have no price"
         yield f"{what}; set tier under [[pods]] in inferdoc.toml"
         unpriced.remove(UNKNOWN_TIER)
     if not prices.tiers:

@@ -17,7 +17,7 @@ HOUR_MS = 3_600_000
 
 @dataclass(frozen=True)
 class SlotRates:
-    """Of one stretch. shared: tier -> money per GPU-hour in each slot of its GPUs that are not told to be spot,
+    """Of one interval. shared: tier -> money per GPU-hour in each slot of its GPUs that are not known to be spot,
     float64[S]; spot: tier -> of those that are; of_spot: patterns of whole pod names; unused: tier -> GPU-hours of
     committed GPUs that no engine held, and the money for them."""
 
@@ -44,7 +44,7 @@ class SlotRates:
 def slot_rates(
     prices: PricesSection, pods: Iterable[PodSection], accounts: Sequence[Account], slots: int, slot_ms: int
 ) -> SlotRates:
-    """The rates of a stretch. accounts: of all engines that are there, whoever asks for which: reserved GPUs are shared
+    """Rates of an interval. accounts: of all engines that are there, whoever asks for which: reserved GPUs are shared
     by all of a tier."""
     of_spot = tuple(section.pod for section in pods if section.spot)
     hours = slot_ms / HOUR_MS

@@ -1,4 +1,4 @@
-"""A stretch of a source as accounts, day by day, so that a week needs no more memory than a day, with the
+"""An interval of a source as accounts, day by day, so that a week needs no more memory than a day, with the
 share of requests that missed the latency SLO, as far as histograms prove it."""
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.config import Config
-from inferdoc.cost.counted import counts_of
 from inferdoc.cost.ledger import Account, Ledger
 from inferdoc.cost.rates import SlotRates, slot_rates
+from inferdoc.cost.usage import counts_of
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
 from inferdoc.judging.request import matcher
 from inferdoc.slo.goodput import goodput
@@ -30,7 +30,7 @@ from inferdoc.times import Moment, resolve_window
 
 DAY_MS = 86_400_000
 SLOT_MS = 900_000
-"""Hours and days are made of slots; with fewer the last hour of a stretch would be told as another one."""
+"""Hours and days are made of slots; with fewer the last hour of an interval would be told as another one."""
 LEAST_PIECE_MS = 3_600_000
 """A beginning or an end of a day that is shorter is read with its neighbour."""
 DEFAULT_SINCE = "24h"
@@ -54,12 +54,12 @@ class Piece:
 
 
 def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Iterator[Piece]:
-    """Every day of the stretch asked for in which an engine was seen. Raises SourceError where the source cannot be
+    """Every day of the interval requested in which an engine was seen. Raises SourceError where the source cannot be
     read."""
     since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
     until: Moment = asked.get("until") or "now"
     begin, end = resolve_window(since, asked.get("begin"), until, source.latest_ms())
-    if end - begin > 2 * DAY_MS:  # a year that was asked for is not read where there is a week
+    if end - begin > 2 * DAY_MS:  # a year that was requested is not read where there is a week
         interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
         begin = first_ms(source, ENGINE_SIGNS[:2], begin, end, interval)
     options = AuditOptions(
@@ -73,7 +73,7 @@ def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict
 
 
 def days(begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
-    """The stretch cut at midnight, UTC."""
+    """The interval cut at midnight, UTC."""
     edges = [begin_ms, *range((begin_ms // DAY_MS + 1) * DAY_MS, end_ms, DAY_MS), end_ms]
     if len(edges) > 2 and edges[1] - edges[0] < LEAST_PIECE_MS:
         del edges[1]
@@ -125,7 +125,7 @@ def read_ledger(
 
 
 def slots_of(history: History) -> Grid:
-    """Slots of a quarter of an hour or so that fill a stretch, and are not shorter than what an increase needs."""
+    """Slots of a quarter of an hour or so that fill an interval, and are not shorter than what an increase needs."""
     span = history.end_ms - history.begin_ms
     return history.grid(span // max(1, round(span / SLOT_MS)))
 

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from inferdoc.capacity.economics import escalated_price, routed_price
+from inferdoc.capacity.service_level import escalated_price, routed_price
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.cost.bill import bill_of
-from inferdoc.cost.model import Bill, BillRow, CascadeTold, Ground
+from inferdoc.cost.model import Bill, BillRow, CascadeSummary, Ground
 from inferdoc.cost.reading import pieces
 from inferdoc.errors import InferdocError
 from inferdoc.source.base import incomplete
@@ -21,7 +21,7 @@ from inferdoc.source.identified import Identified
 
 def billed(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Bill:
     """The bill as asked. asked: the values of the command's options by name. Raises SourceError where the source cannot
-    be read, or holds no engine in the stretch, InferdocError for a cascade of fewer than two models."""
+    be read, or holds no engine in the interval, InferdocError for a cascade of fewer than two models."""
     share, by = asked.get("cascade"), asked.get("by")
     if share is not None and by != "model":
         raise InferdocError("--cascade compares models: give --by model")
@@ -31,7 +31,7 @@ def billed(source: Identified, config: Config, catalogue: Catalogue, asked: dict
     if share is None:
         return bill
     ground = Ground("cascade", FORMULA, SOURCE)
-    return replace(bill, cascade=cascade_told(bill.rows, share), grounds=[*bill.grounds, ground])
+    return replace(bill, cascade=cascade_summary(bill.rows, share), grounds=[*bill.grounds, ground])
 
 
 FORMULA = (
@@ -41,7 +41,7 @@ FORMULA = (
 SOURCE = "figures of the rows; requests are taken to be alike on both"
 
 
-def cascade_told(rows: Sequence[BillRow], share: float) -> CascadeTold:
+def cascade_summary(rows: Sequence[BillRow], share: float) -> CascadeSummary:
     """Of the cheapest and the dearest row. share: of the requests that the cheapest one would answer. Raises
     InferdocError where fewer than two have a price of a request."""
     if not 0 < share < 1:
@@ -56,7 +56,7 @@ def cascade_told(rows: Sequence[BillRow], share: float) -> CascadeTold:
             "--cascade: two models with requests and a price are needed; set [prices.tiers] in inferdoc.toml"
         )
     (small, cheapest), (large, dearest) = (of(priced, key=lambda each: each[0]) for of in (min, max))
-    return CascadeTold(
+    return CascadeSummary(
         cheapest.name,
         dearest.name,
         share,

@@ -1,7 +1,7 @@
 """Growth of a load from day to day, and a forecast that carries it on.
 
 The paths of a forecast are days like those that were, so a load that grows every day is always ahead of them. Each day
-is held against the day before of the same kind (working day, weekend). How much of the growth is real is told by the
+is compared with the day before of the same kind (working day, weekend). How much of the growth is real is told by the
 history itself: each day is foretold from the one before it with the growth seen until then, and without; the share by
 which that errs less is the share that is carried on.
 """

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
 from inferdoc.capacity.service_level import replicas_needed
+from inferdoc.fleet.members import Member
+from inferdoc.forecast.fromsource import STEP, Key
 from inferdoc.headroom.model import Holds, Lost
 from inferdoc.headroom.reading import PoolReading
-from inferdoc.headroom.where import NODE_MISSING, ZONE_MISSING, Whereabouts, fullest
+from inferdoc.judging.places import read_places
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.number import Inputs, number
+from inferdoc.source.base import Source
+from inferdoc.source.frame import Entity
+from inferdoc.source.reads import Grid
 from inferdoc.words import how_many
 
 PEAK_FORMULA = "95 % quantile of five-minute loads"
@@ -21,7 +30,7 @@ def losses(reading: PoolReading, places: Whereabouts, doubts: list[str]) -> list
         unknown = sum(pod not in told for pod in reading.ready)
         if most is None:
             whose = "its pods" if unknown == len(reading.ready) else how_many(unknown, "pod")
-            doubts.append(f"loss of a {what}: nothing tells the {what} of {whose}; {missing}")
+            doubts.append(f"loss of a {what}: nothing shows the {what} of {whose}; {missing}")
         elif reading.replicas != len(reading.ready):
             there = f"{len(reading.ready)} of its {how_many(reading.replicas, 'replica')}"
             doubts.append(f"loss of a {what}: {there} are there now; ask at its peak, when their places are told")
@@ -81,3 +90,56 @@ def _because(reading: PoolReading, holds: Holds, more: int) -> str:
     if reading.knee[0] is None:
         return f"the others would carry more than was ever seen; {adding} for sure"
     return f"the peak lies within the band of {reading.limit}; {adding} for sure"
+
+
+NODE_LABELS, TARGETS, GPU = "kube_node_labels", "up", "DCGM_FI_DEV_GPU_UTIL"
+ZONES = ("topology_kubernetes_io_zone", "failure_domain_beta_kubernetes_io_zone", "availability_zone", "zone")
+"""Labels of a target or, with `label_` before them, of kube_node_labels that name a zone."""
+NODE_MISSING = "collect kube-state-metrics (kube_pod_info), or relabel the targets with `node`"
+ZONE_MISSING = (
+    "give kube-state-metrics --metric-labels-allowlist=nodes=[topology.kubernetes.io/zone], or relabel the targets "
+    "with `zone`"
+)
+LOOK_BACK = 600
+"""Seconds after which an info series that was not scraped again counts as gone."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Node and zone of pods, as far as anything tells."""
+
+    nodes: Mapping[Key, str] = field(default_factory=dict)
+    zones: Mapping[Key, str] = field(default_factory=dict)
+
+
+def fullest(pods: Sequence[Key], places: Mapping[Key, str]) -> tuple[str, int] | None:
+    """The place that holds most of the pods, and how many; None where the place of any of them is unknown."""
+    if any(pod not in places for pod in pods):
+        return None
+    counts = Counter(places[pod] for pod in pods)
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def whereabouts(source: Source, members: Mapping[Key, Member], end: int) -> Whereabouts:
+    """Where pods run at a moment. end: Unix seconds."""
+    grid = Grid((end - STEP) * 1000, STEP * 1000, 2, STEP * 1000, STEP * 1000, LOOK_BACK * 1000)
+    present = source.names(grid.start_ms - grid.gauge_ms, grid.end_ms)
+    told = read_places(source, grid, ()).nodes
+
+    def labels(name: str) -> Iterable[Mapping[str, str]]:
+        return [one.labels for one in source.info(name, grid)] if name in present else []
+
+    hosts = {Entity.of_labels(one).member: one["Hostname"] for one in labels(GPU) if one.get("Hostname")}
+    nodes = {
+        key: node
+        for key, member in members.items()
+        if (node := told.get((key[1], key[2])) or member.node or hosts.get(key))
+    }
+    of_node = {one.get("node", ""): _zone(one, "label_") for one in labels(NODE_LABELS)}
+    of_target = {Entity.of_labels(one).member: _zone(one) for one in labels(TARGETS)}
+    zones = {key: of_target.get(key) or of_node.get(nodes.get(key, ""), "") for key in members}
+    return Whereabouts(nodes, {key: zone for key, zone in zones.items() if zone})
+
+
+def _zone(labels: Mapping[str, str], before: str = "") -> str:
+    return next((labels[before + name] for name in ZONES if labels.get(before + name)), "")

@@ -37,7 +37,7 @@ class ForecastMoment(msgspec.Struct):
 
 class HeadroomClock(msgspec.Struct):
     """When the load of a pool passes what it carries. expected: the middle of the forecast over the middle of the knee;
-    earliest: its 95 % path over the usable rate; ask_by: when the replicas must be asked for to be ready then, None
+    earliest: its 95 % path over the usable rate; ask_by: when the replicas must be requested to be ready then, None
     where that is now; reason: why there is none; numbers: hours, lead and replicas."""
 
     status: Ticks
@@ -70,7 +70,7 @@ class PhasesApart(msgspec.Struct):
 
 
 class LoadPoint(msgspec.Struct):
-    """The load of one stretch, in the unit of the pool. at: Unix seconds in its middle; load: as seen; q50, q95: as
+    """The load of one interval, in the unit of the pool. at: Unix seconds in its middle; load: as seen; q50, q95: as
     forecast; None where there is none."""
 
     at: float
@@ -109,9 +109,9 @@ class LeftOut(msgspec.Struct):
 
 
 class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from"}):
-    """All pools. from, until: the stretch whose peak counts; zone: of local times; horizon_hours: how far ahead the
+    """All pools. from, until: the interval whose peak counts; zone: of local times; horizon_hours: how far ahead the
     clock looks; apart: whether prefill and decode pay apart; cannot_tell: of any pool; notes: on what
-    was asked for."""
+    was requested."""
 
     schema_: str
     inferdoc_version: str

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff
+from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
 from inferdoc.capacity.kv_bytes import kv_bytes_per_token
-from inferdoc.capacity.transfer import transfer_seconds
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add
@@ -310,7 +309,7 @@ def _condition(what: str, value: float | None, unit: str, met: bool | None) -> A
 def _assumed(inputs: ApartInputs) -> list[str]:
     notes = []
     if not inputs.told:
-        notes.append("GPUs of a pod are not told: one is taken; set gpus under [[pods]] in inferdoc.toml")
+        notes.append("GPUs of a pod are unknown: one is taken; set gpus under [[pods]] in inferdoc.toml")
     if inputs.kv_bytes is None:
         notes.append("the model is not known, so the KV transfer is open")
     if inputs.ttft is None:

@@ -33,7 +33,7 @@ LIMIT_SEEN = ("slo", "p99")
 
 @dataclass(frozen=True)
 class PoolLoad:
-    """Load of one pool and kind over the stretch asked for, per second. now: mean of the last quarter of an hour; peak:
+    """Load of one pool and kind over the requested interval, per second. now: mean of the last quarter hour; peak:
     its 95 % quantile; mean: of all; series: the whole history."""
 
     now: float
@@ -45,7 +45,7 @@ class PoolLoad:
 @dataclass(frozen=True)
 class PoolReading:
     """One pool. ready: the pods that are there now; replicas: those that count; load: of the kind that binds, `served`
-    what one replica serves of it; requests: per second, mean over the stretch, None where not counted."""
+    what one replica serves of it; requests: per second, mean over the interval, None where not counted."""
 
     pool: Pool
     name: str
@@ -85,7 +85,7 @@ class PoolReading:
 @dataclass(frozen=True)
 class FleetReading:
     """pools: by name, those of which something can be told; left_out: name -> why of the others; begin, end: Unix
-    seconds of the stretch whose peak counts."""
+    seconds of the interval whose peak counts."""
 
     gathered: Gathered
     pools: Mapping[str, PoolReading]
@@ -138,7 +138,7 @@ def _there(gathered: Gathered, keys: Sequence[Key]) -> np.ndarray:
 
 
 def _at_peak(gathered: Gathered, keys: Sequence[Key], load: PoolLoad, since: int) -> int:
-    """Replicas at the busiest twentieth of the stretch, in the middle."""
+    """Replicas at the busiest twentieth of the interval, in the middle."""
     recent = load.series.before(load.series.end, since / DAY).values
     there = _there(gathered, keys)[-len(recent) :]
     return int(np.median(there[recent >= load.peak]))
@@ -155,7 +155,7 @@ def _bound(
         signals = sorted({name for unit in loads for choice in SIGNALS[unit] for name in choice})
         return f"no metric shows its load ({', '.join(signals)}): `inferdoc doctor` says what is missing"
     if not any(load is not None and load.peak > 0 for load in loads.values()):
-        return "it had no load in the stretch asked for"
+        return "it had no load in the interval requested"
     ranked = []
     for served in capacity.served:
         load = loads[served.unit]
@@ -169,7 +169,7 @@ def _bound(
 
 
 def load_of(gathered: Gathered, pool: Pool, unit: LoadUnit, since: int) -> PoolLoad | None:
-    """The load of a pool in a unit; None where nothing shows it in the stretch. since: seconds."""
+    """The load of a pool in a unit; None where nothing shows it in the interval. since: seconds."""
     series = pool_series(gathered, pool, unit)
     if series is None:
         return None

@@ -21,9 +21,9 @@ from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.headroom.clock import clock_words, headroom_clock
+from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock
 from inferdoc.headroom.growth import with_growth
-from inferdoc.headroom.loss import losses
+from inferdoc.headroom.loss import Whereabouts, losses, whereabouts
 from inferdoc.headroom.model import (
     HEADROOM_SCHEMA_ID,
     HeadroomAnswer,
@@ -36,7 +36,6 @@ from inferdoc.headroom.model import (
 from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
 from inferdoc.headroom.room import room_part
-from inferdoc.headroom.where import Whereabouts, whereabouts
 from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.slo.attainment import place_of, place_text
 from inferdoc.slo.goodput import goodput
@@ -51,7 +50,7 @@ from inferdoc.words import figure, how_many
 DEFAULT_SINCE, DEFAULT_HISTORY, DEFAULT_HORIZON = "7d", "28d", "7d"
 
 
-def headroom_as_asked(
+def headroom_for_request(
     source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
 ) -> HeadroomAnswer:
     """The headroom as asked. asked: the values of the command's options by name; zone: checked. Raises
@@ -121,7 +120,7 @@ def answered(
     notes: Sequence[str] = (),
 ) -> HeadroomAnswer:
     """The whole document. good: requests within the objectives by place; unjudged: why of the others; request: of the
-    forecasts; apart: prefill and decode of its pools, adds what cannot be told; notes: on what was asked for."""
+    forecasts; apart: prefill and decode of its pools, adds what cannot be told; notes: on what was requested."""
     pools = []
     for reading in fleet.pools.values():
         place = place_of(reading.pool)

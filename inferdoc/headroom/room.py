@@ -110,7 +110,7 @@ def _left(reading: PoolReading) -> list[Predicted]:
 def _good(goodput: Goodput | None) -> list[Predicted]:
     if goodput is None:
         return []
-    inputs = {"asked for": (goodput.asked, "1/s")}
+    inputs = {"requested": (goodput.asked, "1/s")}
     source = f"objectives {' and '.join(goodput.objectives)}; histograms prove no more"
     return [
         number(
@@ -123,7 +123,7 @@ def _good(goodput: Goodput | None) -> list[Predicted]:
         number(
             ("slo_share", "share within the SLO", "ratio"),
             {"low": goodput.share.low, "middle": goodput.share.low, "high": goodput.share.high},
-            formula="requests within the SLO / all that were asked for, failed and refused ones too",
+            formula="requests within the SLO / all that were requested, failed and refused ones too",
             inputs=inputs,
             source=source,
         ),

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.transfer import reload_seconds_per_token
+from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.errors import InferdocError
 from inferdoc.kv.counted import increases_by_label
-from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_as_asked
+from inferdoc.kv.inputs import TiersBelow, memory_of, tiers_for_request
+from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_for_request
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
 from inferdoc.kv.now_part import now_part
 from inferdoc.kv.pairs import LifeHits, life_hits
 from inferdoc.kv.sizes import GROWN, MOST_HELD, HitsAt, by_gaps, by_pairs, followed, held
 from inferdoc.kv.sizes_part import gains_part, sizes_part
-from inferdoc.kv.wanted import TiersBelow, memory_of, tiers_as_asked
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import Inputs, number
 from inferdoc.source.prometheus_errors import shorten
@@ -40,10 +40,10 @@ ALL = 0.995
 FLAG = "start vLLM with --kv-cache-metrics (0.12 or later)"
 
 
-def kv_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> KvAnswer:
-    """The answer that the values of the command's options ask for. Raises InferdocError."""
-    pool = pool_as_asked(source, config, catalogue, asked)
-    below = tiers_as_asked(asked, pool, catalogue)
+def kv_for_request(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> KvAnswer:
+    """The answer that the values of the command's options request. Raises InferdocError."""
+    pool = pool_for_request(source, config, catalogue, asked)
+    below = tiers_for_request(asked, pool, catalogue)
     doubts = _doubts(pool)
     pairs = life_hits(pool)
     rows = _other_sizes(pool, below, pairs, doubts)
@@ -77,7 +77,7 @@ def kv_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked:
 
 
 def _other_sizes(pool: CachedPool, below: TiersBelow, pairs: LifeHits, doubts: list[str]) -> dict[str, HitsAt]:
-    """By what they are called. A size that nothing tells becomes a doubt."""
+    """By what they are called. A size that nothing shows becomes a doubt."""
     wanted = _sizes(pool, below, doubts)
     used, rises = held(pool), pairs.rises()
     gaps = followed(pool)
@@ -180,7 +180,7 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
         return []
     if not below.told:
         doubts.append(
-            "GPUs of a pod are not told: one for each engine is taken; give --gpus, or [[pods]] of the configuration"
+            "GPUs of a pod are unknown: one for each engine is taken; give --gpus, or [[pods]] of the configuration"
         )
     low, middle, high = pool.prefill
     numbers = [

@@ -1,4 +1,4 @@
-"""What engines counted, stretch by stretch and pod by pod: increases of counters and of the buckets of histograms."""
+"""What engines counted, interval by interval and pod by pod: increases of counters and of the buckets of histograms."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Stretches:
     count: int
 
     def grids(self) -> Iterable[tuple[int, Grid]]:
-        """The grid of each day, and its first stretch: so much is read at once. Values lie at the ends of stretches."""
+        """The grid of each day, and its first interval: so much is read at once. Values are at the ends."""
         of_day = max(1, DAY // self.step)
         for first in range(0, self.count, of_day):
             count = min(of_day, self.count - first)
@@ -109,7 +109,7 @@ def bucket_increases(
 def _results(
     source: Source, catalogue: Catalogue, stretches: Stretches, names: list[str], by: tuple[str, ...]
 ) -> Iterable[tuple[int, str, ReadResult]]:
-    """First stretch, metric and result of each read."""
+    """First interval, metric and result of each read."""
     aliases = catalogue.aliases
     spellings = {name: aliases.of(name) for name in names}
     source.expect([spelling for each in spellings.values() for spelling in each])
@@ -127,6 +127,6 @@ def _results(
 
 
 def _add(row: np.ndarray, first: int, values: np.ndarray) -> None:
-    """Adds values to a row in place, from a stretch on; where nothing was known, what is known now."""
+    """Adds values to a row in place, from an interval on; where nothing was known, what is known now."""
     known = np.flatnonzero(np.isfinite(values))
     row[first + known] = np.nan_to_num(row[first + known]) + values[known]

@@ -1,4 +1,4 @@
-"""What a live pool shows of its prefix cache: lookups, hits and writes by stretch, and how its blocks lived."""
+"""What a live pool shows of its prefix cache: lookups, hits and writes by interval, and how its blocks lived."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LIVED, IDLE, GAP = (
 )
 SETTINGS = "vllm:cache_config_info"
 STEP = 600
-"""Seconds of a stretch."""
+"""Seconds of an interval."""
 OF_HOUR, LONG = 6, 48
 """Stretches of an hour; from so many with traffic on, hours are drawn again and not stretches."""
 QUIET = 1 / 3
@@ -49,7 +49,7 @@ QUIET = 1 / 3
 
 @dataclass(frozen=True)
 class BlockLives:
-    """Of the evicted blocks that were followed, by stretch. number, lived, idle, gap_seconds: float64[stretches];
+    """Of the evicted blocks that were followed, by interval. number, lived, idle, gap_seconds: float64[stretches];
     bounds: float64[n]; gaps: float64[n + 1, stretches]."""
 
     number: np.ndarray
@@ -65,8 +65,8 @@ class CachedPool:
     """keys: its pods; looked, hits, generated: tokens, float64[pods, stretches]; below: those that a tier below served,
     the same (of decode pods these are the transfer, and 0 here); usage: share of the KV cache that running requests
     hold, the same; capacity: KV tokens of one pod; engines: data-parallel ranks of it; blocks: None without
-    --kv-cache-metrics; prefill: seconds per computed token, low, middle and high, None where not told; reload: measured
-    seconds per byte from host memory; gpus: of a pod, None where not told; settings: labels of vllm:cache_config_info.
+    --kv-cache-metrics; prefill: seconds per computed token, low, middle and high, None if unknown; reload: measured
+    seconds per byte from host memory; gpus: of a pod, None if unknown; settings: labels of vllm:cache_config_info.
     """
 
     name: str
@@ -93,7 +93,7 @@ class CachedPool:
 
     @property
     def step(self) -> int:
-        """Seconds of a stretch."""
+        """Seconds of an interval."""
         return self.stretches.step
 
     @property
@@ -144,7 +144,7 @@ class CachedPool:
         )
 
 
-def pool_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CachedPool:
+def pool_for_request(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CachedPool:
     """The pool that is named, or the only one. Raises InferdocError where there is none, or its cache was never at
     work."""
     days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))

@@ -23,14 +23,14 @@ class CurvePoint(msgspec.Struct):
 
 
 class MeasuredHits(msgspec.Struct):
-    """One pod over one stretch. life: seconds that an unused block lived; hits: share of the prompt tokens."""
+    """One pod over one interval. life: seconds that an unused block lived; hits: share of the prompt tokens."""
 
     life: float
     hits: float
 
 
 class KvAnswer(msgspec.Struct):
-    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing tells it; cannot_tell:
+    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; cannot_tell:
     one line each, with what to do; notes: what to know before using the numbers."""
 
     schema: str

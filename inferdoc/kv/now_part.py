@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from inferdoc.capacity.retention import PrefixCache
+from inferdoc.kv.inputs import TiersBelow
 from inferdoc.kv.live import CachedPool
 from inferdoc.kv.sizes import followed, held
-from inferdoc.kv.wanted import TiersBelow
 from inferdoc.sizing.build import ENDS
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
@@ -14,7 +14,7 @@ NOW = "prefix cache now"
 
 
 def saved(pool: CachedPool, below: TiersBelow, share: float, end: int) -> float:
-    """GPUs (replicas where their GPUs are not told) that would compute such a share of the prompt tokens: tokens/s x
+    """GPUs (replicas where their GPUs are unknown) that would compute such a share of the prompt tokens: tokens/s x
     seconds a token x GPUs. end: 0, 1 or 2 for the low, middle and high of the seconds."""
     assert pool.prefill is not None
     return share * pool.total(pool.looked) / pool.seconds * pool.prefill[end] * below.gpus

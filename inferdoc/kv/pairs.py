@@ -19,7 +19,7 @@ BAND = (0.05, 0.95)
 
 @dataclass(frozen=True)
 class LifeHits:
-    """Pods by stretch. life: s; hits: share of the prompt tokens; looked: prompt tokens; draw: the piece of time that
+    """Pods by interval. life: s; hits: share of the prompt tokens; looked: prompt tokens; draw: the piece of time that
     each belongs to; all float64[n] but draw int64[n]."""
 
     life: np.ndarray

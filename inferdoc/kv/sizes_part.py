@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from inferdoc.kv.inputs import TiersBelow
 from inferdoc.kv.live import CachedPool
 from inferdoc.kv.model import SIZES_TITLE
 from inferdoc.kv.now_part import saved, unit_of
 from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, HitsAt
-from inferdoc.kv.wanted import TiersBelow
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import number
 

@@ -14,8 +14,8 @@ from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
-from inferdoc.sizing.request import wanted_as_asked
-from inferdoc.sizing.wanted import SizingWanted
+from inferdoc.sizing.inputs import SizingInputs
+from inferdoc.sizing.request import sizing_inputs
 from inferdoc.words import figure
 
 PREFLIGHT_SCHEMA_ID = "inferdoc.preflight/v1"
@@ -83,7 +83,7 @@ class Workload:
     """One engine as it would start. flags: as declared; inputs, layout: as sized."""
 
     declared: Declared
-    inputs: SizingWanted
+    inputs: SizingInputs
     fit: Sized
 
     @property
@@ -148,7 +148,7 @@ def _workload(one: Declared, tier: str, catalogue: Catalogue) -> Workload:
         options["gpu_memory_utilization"] = _number(SHARE, flags[SHARE], whole=False)
     options["dtype"] = QUANTISATIONS.get(flags.get("--quantization", "")) or DTYPES.get(flags.get("--dtype", ""))
     options["kv_dtype"] = KV_DTYPES.get(flags.get(KV, ""))
-    inputs = wanted_as_asked(options, catalogue)
+    inputs = sizing_inputs(options, catalogue)
     return Workload(one, inputs, sized(inputs, inputs.layouts[0]))
 
 

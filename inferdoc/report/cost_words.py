@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from inferdoc.cost.model import Amount, Bill, BillRow, CascadeTold, CheaperTier, Energy, Figures
+from inferdoc.cost.model import Amount, Bill, BillRow, CascadeSummary, CheaperTier, Energy, Figures
 
 FIGURES = (
     ("input", "a million input tokens"),
@@ -82,7 +82,7 @@ def cheaper_words(one: CheaperTier, currency: str | None) -> str:
     return f"{one.pool}: on {one.cheaper} instead of {one.tier} its useful work would cost {money}"
 
 
-def cascade_words(one: CascadeTold, currency: str | None) -> str:
+def cascade_words(one: CascadeSummary, currency: str | None) -> str:
     """A router or a cascade of two models."""
     money = [
         money_words(1000 * each, currency or "") for each in (one.on_small, one.on_large, one.routed, one.handed_on)

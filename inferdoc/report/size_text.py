@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -43,6 +43,14 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     left = len(answer.assumed) - len(shown)
     lines += wrap(f"and {left} more, with the formula, inputs and source of each number: -v", "  ") if left else []
     return "\n".join(fitted(lines))
+
+
+def steps_text(answer: SizeAnswer, steps: Sequence[tuple[str, str]]) -> str:
+    """The steps of a sizing, numbered, for the width of the terminal."""
+    lines = [*wrap(f"{answer.model} on {answer.tier}: {answer.summary}", "STEPS  "), ""]
+    for at, (title, result) in enumerate(steps, 1):
+        lines += wrap(result, f"{at:>2}  {title:<20}  ")
+    return "\n".join(fitted(lines)) + "\n"
 
 
 def number_lines(each: Predicted, verbose: bool, widest: int = WIDEST) -> Iterator[str]:

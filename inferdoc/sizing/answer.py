@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
 from inferdoc.capacity.speculation import best_draft_length, speculative_speedup
-from inferdoc.capacity.transfer import LEAST_NVLINK
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time
@@ -19,13 +19,13 @@ from inferdoc.sizing.fleet_part import (
     start_part,
     worth_parting,
 )
+from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
 from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
 from inferdoc.sizing.money_part import GpuPrice, money_part
 from inferdoc.sizing.number import Inputs, at_ends, number
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
 from inferdoc.words import figure, how_many
 
 MOST_OVER_PCIE = 2
@@ -35,58 +35,58 @@ NODE = 8
 MIDDLE: End = "middle"
 
 
-def answered(wanted: SizingWanted, test: BackTest | None = None, price: GpuPrice | None = None) -> SizeAnswer:
+def answered(sizing: SizingInputs, test: BackTest | None = None, price: GpuPrice | None = None) -> SizeAnswer:
     """The sizing. test: of the shares of a live pool on its own history; price: None where the tier has none. Raises
     InferdocError where no layout fits or keeps the objectives."""
-    rows = considered(wanted)
+    rows = considered(sizing)
     fitting = [row for row in rows if row.sized.replicas is not None]
-    if fitting and not wanted.objectives_given and all(row.usable is None for row in fitting):
-        wanted = one_at_a_time(wanted)
-        rows = considered(wanted)
-    taken = best(wanted, rows)
+    if fitting and not sizing.objectives_given and all(row.usable is None for row in fitting):
+        sizing = one_at_a_time(sizing)
+        rows = considered(sizing)
+    taken = best(sizing, rows)
     layout = taken.sized.layout
-    loaded, open_loop = taken.replicas is not None, wanted.traffic.concurrent is None
+    loaded, open_loop = taken.replicas is not None, sizing.traffic.concurrent is None
     parts = [
-        memory_part(wanted, taken),
-        kv_part(wanted, taken, rows),
-        speed_part(wanted, taken),
-        rate_part(wanted, taken),
-        *([latency_part(wanted, taken), fleet_part(wanted, taken)] if loaded else []),
-        start_part(wanted, taken),
-        *([] if price is None else [_money(wanted, taken, price)]),
-        *([queue_part(wanted, taken), disaggregation_part(wanted, taken, rows)] if open_loop else []),
-        cache_part(wanted, taken),
-        *([drafting_part(wanted, taken)] if wanted.drafting is not None else []),
+        memory_part(sizing, taken),
+        kv_part(sizing, taken, rows),
+        speed_part(sizing, taken),
+        rate_part(sizing, taken),
+        *([latency_part(sizing, taken), fleet_part(sizing, taken)] if loaded else []),
+        start_part(sizing, taken),
+        *([] if price is None else [_money(sizing, taken, price)]),
+        *([queue_part(sizing, taken), disaggregation_part(sizing, taken, rows)] if open_loop else []),
+        cache_part(sizing, taken),
+        *([drafting_part(sizing, taken)] if sizing.drafting is not None else []),
     ]
     parts += [] if test is None else [back_test_part(test)]
     replicas = taken.replicas
     return SizeAnswer(
         SIZE_SCHEMA_ID,
-        wanted.shape.name,
-        wanted.dtype,
-        wanted.kv_dtype,
-        wanted.tier_name,
+        sizing.shape.name,
+        sizing.dtype,
+        sizing.kv_dtype,
+        sizing.tier_name,
         str(layout),
         layout.gpus,
         replicas,
         layout.gpus * (replicas or 1),
-        wanted.traffic.rate,
-        _summary(wanted, taken),
+        sizing.traffic.rate,
+        _summary(sizing, taken),
         parts,
         [_looked(row, taken) for row in rows],
-        [*wanted.assumed, *_shares_assumed(wanted, taken)],
-        [*_notes(wanted, taken), *_parting(wanted, taken, parts)],
+        [*sizing.assumed, *_shares_assumed(sizing, taken)],
+        [*_notes(sizing, taken), *_parting(sizing, taken, parts)],
     )
 
 
-def _money(wanted: SizingWanted, taken: Considered, price: GpuPrice) -> SizedPart:
+def _money(sizing: SizingInputs, taken: Considered, price: GpuPrice) -> SizedPart:
     if taken.replicas is None:
-        return money_part(wanted, taken, price, None)
-    return money_part(wanted, taken, price, lambda replica: replicas_of(wanted, taken, replica))
+        return money_part(sizing, taken, price, None)
+    return money_part(sizing, taken, price, lambda replica: replicas_of(sizing, taken, replica))
 
 
-def _summary(wanted: SizingWanted, taken: Considered) -> str:
-    layout, traffic = taken.sized.layout, wanted.traffic
+def _summary(sizing: SizingInputs, taken: Considered) -> str:
+    layout, traffic = taken.sized.layout, sizing.traffic
     usable = figure(taken.usable, "1/s")
     of_one = f"{how_many(layout.gpus, 'GPU')} a replica ({layout}), which carries about {usable} "
     of_one += f"(bound by {taken.bound})"
@@ -106,38 +106,38 @@ def _looked(row: Considered, taken: Considered) -> LayoutLooked:
     return LayoutLooked(str(row.sized.layout), row.sized.layout.gpus, fits, tokens, row.usable, row.replicas, why)
 
 
-def _shares_assumed(wanted: SizingWanted, taken: Considered) -> list[str]:
-    shares = zip(("prefill", "decode"), phase_shares(wanted, taken.sized.layout), strict=True)
+def _shares_assumed(sizing: SizingInputs, taken: Considered) -> list[str]:
+    shares = zip(("prefill", "decode"), phase_shares(sizing, taken.sized.layout), strict=True)
     found = [f"share reached in {phase}: {share.source}" for phase, share in shares if share.assumed]
-    if wanted.dtype not in ("bf16", "fp16", "fp8") or (wanted.dtype == "fp8" and arithmetic_of(wanted) == "bf16"):
-        found.append(f"{wanted.dtype} weights are unpacked and multiplied in BF16")
-    host = "1 ms of a step is" if wanted.measured is not None else "0 to 2 ms of a step are"
-    if wanted.measured is None:
+    if sizing.dtype not in ("bf16", "fp16", "fp8") or (sizing.dtype == "fp8" and arithmetic_of(sizing) == "bf16"):
+        found.append(f"{sizing.dtype} weights are unpacked and multiplied in BF16")
+    host = "1 ms of a step is" if sizing.measured is not None else "0 to 2 ms of a step are"
+    if sizing.measured is None:
         found.append("a request spends no time before it reaches the engine: tokenising and router are not in here")
     return [*found, f"{host} host time that no GPU work hides", "a mean prompt meets a mean answer"]
 
 
-def _parting(wanted: SizingWanted, taken: Considered, parts: Sequence[SizedPart]) -> list[str]:
+def _parting(sizing: SizingInputs, taken: Considered, parts: Sequence[SizedPart]) -> list[str]:
     apart = next((part for part in parts if part.title == APART), None)
     if apart is None:
         return []
-    note = worth_parting(apart, wanted.ttft, wanted.traffic.prompt.mean, taken.sized.layout.gpus)
+    note = worth_parting(apart, sizing.ttft, sizing.traffic.prompt.mean, taken.sized.layout.gpus)
     return [note] if note else []
 
 
-def _notes(wanted: SizingWanted, taken: Considered) -> list[str]:
-    layout, shape = taken.sized.layout, wanted.shape
+def _notes(sizing: SizingInputs, taken: Considered) -> list[str]:
+    layout, shape = taken.sized.layout, sizing.shape
     notes = []
-    prefill, _ = phase_shares(wanted, layout)
-    if by_parts(wanted) and prefill.assumed:
+    prefill, _ = phase_shares(sizing, layout)
+    if by_parts(sizing) and prefill.assumed:
         notes.append(prefill.source)
-    tokens = longest_context(wanted, taken.at(MIDDLE))
+    tokens = longest_context(sizing, taken.at(MIDDLE))
     if shape.max_len > tokens:
         notes.append(
             f"the model's longest context of {shape.max_len:,} tokens is more than the KV cache holds: give vLLM a "
             f"--max-model-len of at most {tokens:,.0f}"
         )
-    if wanted.tier.link_gbps.value < LEAST_NVLINK and layout.tensor > MOST_OVER_PCIE:
+    if sizing.tier.link_gbps.value < LEAST_NVLINK and layout.tensor > MOST_OVER_PCIE:
         notes.append(f"TP {layout.tensor} over PCIe: the all-reduces take half of a step and more; replicas are better")
     if layout.tensor > NODE:
         notes.append(f"TP {layout.tensor} is sized as if all its GPUs hung on one switch, as they do within a node")
@@ -175,9 +175,9 @@ def back_test_part(test: BackTest) -> SizedPart:
 DRAFTS = "speculation"
 
 
-def drafting_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def drafting_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """At the streams that the objectives allow without drafts."""
-    drafting, streams = wanted.drafting, max(1, round(taken.streams))
+    drafting, streams = sizing.drafting, max(1, round(taken.streams))
     assert drafting is not None
     length = len(drafting.accepted)
 

@@ -1,4 +1,4 @@
-"""From what is wanted to the memory of a GPU and to a replica, at the low, middle and high end of each range."""
+"""From the inputs to the memory of a GPU and to a replica, at the low, middle and high end of each range."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from inferdoc.capacity.memory import (
 from inferdoc.capacity.step_rates import StepRates, latent_decode_flop
 from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
 from inferdoc.catalogue.efficiency import Arithmetic, EngineShares, Family, StepSpread
+from inferdoc.sizing.inputs import Parallelism, SizingInputs
 from inferdoc.sizing.replica import KvSpace, Replica
 from inferdoc.sizing.shares import ShareRange, part_shares, share_of, share_of_matrices, spread_of
-from inferdoc.sizing.wanted import Parallelism, SizingWanted
 
 End = Literal["low", "middle", "high"]
 ENDS: tuple[End, ...] = ("low", "middle", "high")
@@ -69,33 +69,33 @@ class Sized:
     short: float = 0.0
 
 
-def arithmetic_of(wanted: SizingWanted) -> Arithmetic:
+def arithmetic_of(sizing: SizingInputs) -> Arithmetic:
     """What the weights are multiplied in: FP8 or FP4 where weights and hardware have it, else BF16 (others are
     unpacked)."""
-    if wanted.dtype == "fp8" and wanted.tier.fp8_tflops is not None:
+    if sizing.dtype == "fp8" and sizing.tier.fp8_tflops is not None:
         return "fp8"
-    return "fp4" if wanted.dtype in FP4_DTYPES and wanted.tier.fp4_tflops is not None else "bf16"
+    return "fp4" if sizing.dtype in FP4_DTYPES and sizing.tier.fp4_tflops is not None else "bf16"
 
 
-def flops_of(wanted: SizingWanted) -> float:
+def flops_of(sizing: SizingInputs) -> float:
     """Published dense FLOP/s of one GPU in that arithmetic."""
-    figures = {"fp8": wanted.tier.fp8_tflops, "fp4": wanted.tier.fp4_tflops, "bf16": wanted.tier.bf16_tflops}
-    figure = figures[arithmetic_of(wanted)]
+    figures = {"fp8": sizing.tier.fp8_tflops, "fp4": sizing.tier.fp4_tflops, "bf16": sizing.tier.bf16_tflops}
+    figure = figures[arithmetic_of(sizing)]
     assert figure is not None
     return figure.value * 1e12
 
 
-def bandwidth_of(wanted: SizingWanted) -> float:
+def bandwidth_of(sizing: SizingInputs) -> float:
     """Published bytes/s of one GPU."""
-    return wanted.tier.memory_gbps.value * 1e9
+    return sizing.tier.memory_gbps.value * 1e9
 
 
-def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
+def memory_of(sizing: SizingInputs, layout: Parallelism) -> GpuMemory:
     """What lies on one GPU of a layout before the first request."""
-    shape, limits = wanted.shape, wanted.limits
-    total = wanted.tier.memory_gib.value * GIB
+    shape, limits = sizing.shape, sizing.limits
+    total = sizing.tier.memory_gib.value * GIB
     usable = total * limits.memory_share
-    weights = weights_of(wanted)
+    weights = weights_of(sizing)
     of_dense = weight_bytes_per_gpu(
         weights.dense, tensor_parallel=layout.tensor, pipeline_parallel=layout.pipeline, alignment=LOADED
     )
@@ -113,112 +113,112 @@ def memory_of(wanted: SizingWanted, layout: Parallelism) -> GpuMemory:
     return GpuMemory(total, usable, of_dense + of_routed, activations, logits, adapters, other, kv)
 
 
-def weights_of(wanted: SizingWanted) -> Weights:
+def weights_of(sizing: SizingInputs) -> Weights:
     """Bytes of the weights, as published where they keep that dtype, and what a token multiplies with."""
-    shape, width = wanted.shape, WEIGHT_DTYPES[wanted.dtype]
-    if shape.published is not None and wanted.dtype == shape.dtype:
+    shape, width = sizing.shape, WEIGHT_DTYPES[sizing.dtype]
+    if shape.published is not None and sizing.dtype == shape.dtype:
         return Weights(shape.active, shape.published.dense, shape.published.routed, shape.experts, shape.chosen)
     routed = shape.routed * width
     dense = weight_bytes(shape.parameters - shape.routed, shape.unquantised, width)
     return Weights(shape.active, dense, routed, shape.experts, shape.chosen)
 
 
-def kv_cost_of(wanted: SizingWanted, layout: Parallelism) -> KvCost:
+def kv_cost_of(sizing: SizingInputs, layout: Parallelism) -> KvCost:
     """What a request takes of the cache of one GPU."""
-    return kv_cost(wanted.shape.kv, wanted.kv_dtype, layout.tensor, layout.pipeline)
+    return kv_cost(sizing.shape.kv, sizing.kv_dtype, layout.tensor, layout.pipeline)
 
 
-def sized(wanted: SizingWanted, layout: Parallelism, ends: Sequence[End] = ENDS) -> Sized:
+def sized(sizing: SizingInputs, layout: Parallelism, ends: Sequence[End] = ENDS) -> Sized:
     """A layout with its replicas, at these ends of the ranges."""
-    memory = memory_of(wanted, layout)
-    one = kv_cost_of(wanted, layout).bytes(wanted.traffic.context_p95)
+    memory = memory_of(sizing, layout)
+    one = kv_cost_of(sizing, layout).bytes(sizing.traffic.context_p95)
     if memory.kv < one:
         return Sized(layout, memory, None, one - memory.kv)
-    return Sized(layout, memory, {end: _replica(wanted, layout, memory, end) for end in ends})
+    return Sized(layout, memory, {end: _replica(sizing, layout, memory, end) for end in ends})
 
 
-def by_parts(wanted: SizingWanted) -> bool:
+def by_parts(sizing: SizingInputs) -> bool:
     """Whether steps are summed up from their parts: not where a live pool was measured, nor where whole steps of dense
     models were measured on the tier in that arithmetic."""
-    known = wanted.efficiency.tiers.get(wanted.tier_name)
-    whole = known is not None and any(row.arithmetic == arithmetic_of(wanted) for row in known.prefill)
-    return wanted.measured is None and bool(wanted.efficiency.steps) and (wanted.shape.experts > 0 or not whole)
+    known = sizing.efficiency.tiers.get(sizing.tier_name)
+    whole = known is not None and any(row.arithmetic == arithmetic_of(sizing) for row in known.prefill)
+    return sizing.measured is None and bool(sizing.efficiency.steps) and (sizing.shape.experts > 0 or not whole)
 
 
-def phase_shares(wanted: SizingWanted, layout: Parallelism) -> tuple[ShareRange, ShareRange]:
+def phase_shares(sizing: SizingInputs, layout: Parallelism) -> tuple[ShareRange, ShareRange]:
     """Shares of prefill and of decode: as measured on a live pool, else of the tier."""
-    if wanted.measured is not None:
-        return wanted.measured.prefill, wanted.measured.decode
-    arithmetic = arithmetic_of(wanted)
-    if by_parts(wanted):
-        return part_shares(wanted.efficiency, wanted.tier_name, family_of(wanted), arithmetic, wanted.engine)
-    prefill = share_of(wanted.efficiency, wanted.tier_name, "prefill", arithmetic, layout.tensor)
-    return prefill, share_of(wanted.efficiency, wanted.tier_name, "decode", arithmetic, layout.tensor)
+    if sizing.measured is not None:
+        return sizing.measured.prefill, sizing.measured.decode
+    arithmetic = arithmetic_of(sizing)
+    if by_parts(sizing):
+        return part_shares(sizing.efficiency, sizing.tier_name, family_of(sizing), arithmetic, sizing.engine)
+    prefill = share_of(sizing.efficiency, sizing.tier_name, "prefill", arithmetic, layout.tensor)
+    return prefill, share_of(sizing.efficiency, sizing.tier_name, "decode", arithmetic, layout.tensor)
 
 
-def kv_space(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
+def kv_space(sizing: SizingInputs, layout: Parallelism, memory: GpuMemory, end: End) -> KvSpace:
     """KV cache of one rank at one end of the range of what lies beside it."""
-    cost = kv_cost_of(wanted, layout)
-    read = wanted.measured
+    cost = kv_cost_of(sizing, layout)
+    read = sizing.measured
     if read is not None and read.kv_tokens is not None and read.layout == layout:
         return KvSpace(read.kv_tokens, cost)
     padding = memory.weights * (ALIGNMENT / LOADED - 1.0)
     aside = {"low": NON_KV_SPREAD + padding, "middle": 0.0, "high": -NON_KV_SPREAD}[end]
     beside = memory.activations + memory.logits + memory.adapters + memory.other + aside
-    tokens = kv_tokens(memory.total, memory.weights, beside, cost.per_token, wanted.limits.memory_share)
+    tokens = kv_tokens(memory.total, memory.weights, beside, cost.per_token, sizing.limits.memory_share)
     return KvSpace(max(1.0, float(tokens)), cost)
 
 
-def _replica(wanted: SizingWanted, layout: Parallelism, memory: GpuMemory, end: End) -> Replica:
-    parts = _parts(wanted, layout, end) if by_parts(wanted) else None
-    prefill, decode = phase_shares(wanted, layout)
+def _replica(sizing: SizingInputs, layout: Parallelism, memory: GpuMemory, end: End) -> Replica:
+    parts = _parts(sizing, layout, end) if by_parts(sizing) else None
+    prefill, decode = phase_shares(sizing, layout)
     mfu, mbu = (getattr(share, end) for share in (prefill, decode))
-    flops, bandwidth = flops_of(wanted), bandwidth_of(wanted)
-    weights, engine = weights_of(wanted), wanted.efficiency.engines.get(wanted.engine, EngineShares(0.0, 0.0))
+    flops, bandwidth = flops_of(sizing), bandwidth_of(sizing)
+    weights, engine = weights_of(sizing), sizing.efficiency.engines.get(sizing.engine, EngineShares(0.0, 0.0))
     every_rank = Weights(weights.active, weights.dense * layout.data, weights.routed, weights.experts, weights.chosen)
     return Replica(
-        wanted.shape,
+        sizing.shape,
         layout,
         Machine(layout.tensor * layout.data, flops, bandwidth, mfu, mbu),
         Machine(layout.tensor, flops, bandwidth, mfu, mbu),
         every_rank,
-        kv_space(wanted, layout, memory, end),
-        wanted.traffic,
-        wanted.limits,
-        HOST_SECONDS["middle" if wanted.measured is not None else end],
-        _collectives(wanted, layout.tensor),
-        end != "low" or wanted.measured is not None or parts is not None,
-        engine.front_ms * 1e-3 if wanted.measured is None else dict(zip(ENDS, wanted.measured.front, strict=True))[end],
-        wanted.tier.link_gbps.value * 1e9 * LINK_SHARE,
+        kv_space(sizing, layout, memory, end),
+        sizing.traffic,
+        sizing.limits,
+        HOST_SECONDS["middle" if sizing.measured is not None else end],
+        _collectives(sizing, layout.tensor),
+        end != "low" or sizing.measured is not None or parts is not None,
+        engine.front_ms * 1e-3 if sizing.measured is None else dict(zip(ENDS, sizing.measured.front, strict=True))[end],
+        sizing.tier.link_gbps.value * 1e9 * LINK_SHARE,
         parts,
         engine.start,
     )
 
 
-def family_of(wanted: SizingWanted) -> Family:
+def family_of(sizing: SizingInputs) -> Family:
     """Dense, or with experts."""
-    return "experts" if wanted.shape.experts else "dense"
+    return "experts" if sizing.shape.experts else "dense"
 
 
-def first_token_spread(wanted: SizingWanted) -> StepSpread | None:
+def first_token_spread(sizing: SizingInputs) -> StepSpread | None:
     """How far a measured time to the first token may lie from the predicted one; None where a live pool shows it."""
-    if wanted.measured is not None or not wanted.efficiency.first_spread:
+    if sizing.measured is not None or not sizing.efficiency.first_spread:
         return None
-    arithmetic, tier = arithmetic_of(wanted), wanted.tier_name
-    return spread_of(wanted.efficiency, tier, family_of(wanted), arithmetic, wanted.engine, first=True)
+    arithmetic, tier = arithmetic_of(sizing), sizing.tier_name
+    return spread_of(sizing.efficiency, tier, family_of(sizing), arithmetic, sizing.engine, first=True)
 
 
-def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepRates:
+def _parts(sizing: SizingInputs, layout: Parallelism, end: End) -> StepRates:
     """The parts of a step at one end of their spread."""
-    shape, weights, arithmetic = wanted.shape, weights_of(wanted), arithmetic_of(wanted)
-    _, kind = wanted.efficiency.kind_of(wanted.tier_name)
-    near = spread_of(wanted.efficiency, wanted.tier_name, family_of(wanted), arithmetic, wanted.engine)
+    shape, weights, arithmetic = sizing.shape, weights_of(sizing), arithmetic_of(sizing)
+    _, kind = sizing.efficiency.kind_of(sizing.tier_name)
+    near = spread_of(sizing.efficiency, sizing.tier_name, family_of(sizing), arithmetic, sizing.engine)
     routed = shape.routed * shape.chosen / shape.experts if shape.experts else 0.0
     # The input embedding is looked up, not multiplied with.
     looked_up = shape.vocabulary * shape.hidden if shape.unquantised >= 2 * shape.vocabulary * shape.hidden else 0.0
-    bandwidth, bf16 = bandwidth_of(wanted), wanted.tier.bf16_tflops.value * 1e12
-    gemm = flops_of(wanted) * share_of_matrices(kind, arithmetic)
-    unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[wanted.dtype] < 1.0
+    bandwidth, bf16 = bandwidth_of(sizing), sizing.tier.bf16_tflops.value * 1e12
+    gemm = flops_of(sizing) * share_of_matrices(kind, arithmetic)
+    unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[sizing.dtype] < 1.0
     latent, of_layer = shape.kv.latent, kind.expert_layer_us if shape.experts else kind.layer_us
     return StepRates(
         layout.tensor,
@@ -240,17 +240,17 @@ def _parts(wanted: SizingWanted, layout: Parallelism, end: End) -> StepRates:
     )
 
 
-def _collectives(wanted: SizingWanted, gpus: int) -> Callable[[float], float]:
+def _collectives(sizing: SizingInputs, gpus: int) -> Callable[[float], float]:
     """Seconds of the all-reduces of a step over so many tokens: as measured on the tier, else by its link."""
     if gpus == 1:
         return lambda tokens: 0.0
-    shape = wanted.shape
-    known = wanted.efficiency.tiers.get(wanted.tier_name)
-    factor = wanted.efficiency.kind_of(wanted.tier_name)[1].collectives if by_parts(wanted) else 1.0
+    shape = sizing.shape
+    known = sizing.efficiency.tiers.get(sizing.tier_name)
+    factor = sizing.efficiency.kind_of(sizing.tier_name)[1].collectives if by_parts(sizing) else 1.0
     if known is not None and gpus in known.all_reduce:
         times = known.all_reduce_seconds
         return lambda tokens: factor * step_collectives(shape.layers, times(gpus, tokens * shape.hidden))
-    bus = wanted.tier.link_gbps.value * 1e9 * LINK_SHARE
+    bus = sizing.tier.link_gbps.value * 1e9 * LINK_SHARE
 
     def by_link(tokens: float) -> float:
         of_one = all_reduce_seconds(tokens, shape.hidden, gpus, latency=LINK_LATENCY, bus=bus)

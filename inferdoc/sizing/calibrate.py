@@ -9,10 +9,10 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import ENDS, End, sized
+from inferdoc.sizing.inputs import MeasuredShares, Parallelism, SizingInputs
 from inferdoc.sizing.live import LivePool, LiveReading
 from inferdoc.sizing.replica import Replica
 from inferdoc.sizing.shares import ShareRange
-from inferdoc.sizing.wanted import MeasuredShares, Parallelism, SizingWanted
 
 LOW_LOAD = 1 / 3
 """Prefill is read where the fewest requests run: there it waits for nothing."""
@@ -40,44 +40,44 @@ class BackTest:
     readings: int
 
 
-def calibrated(wanted: SizingWanted, pool: LivePool, layout: Parallelism) -> tuple[SizingWanted, BackTest]:
+def calibrated(sizing: SizingInputs, pool: LivePool, layout: Parallelism) -> tuple[SizingInputs, BackTest]:
     """The request with the shares that the whole history shows, and the back-test of those of its first half. Raises
     InferdocError where the pool cannot be what was described."""
-    before = sized(wanted, layout)
+    before = sized(sizing, layout)
     if before.replicas is None:
-        raise InferdocError(f"--like {pool.name}: {wanted.shape.name} does not fit {layout} of {wanted.tier_name}")
+        raise InferdocError(f"--like {pool.name}: {sizing.shape.name} does not fit {layout} of {sizing.tier_name}")
     error = None if pool.kv_tokens is None else before.replicas["middle"].kv.tokens / pool.kv_tokens - 1.0
     if error is not None and abs(error) > OTHER_LAYOUT:
         raise InferdocError(
-            f"--like {pool.name}: its engine says {pool.kv_tokens:,.0f} KV tokens, {layout} of {wanted.tier_name} "
+            f"--like {pool.name}: its engine says {pool.kv_tokens:,.0f} KV tokens, {layout} of {sizing.tier_name} "
             f"would hold {before.replicas['middle'].kv.tokens:,.0f}: check --tp, --dtype, --kv-dtype and "
             "--gpu-memory-utilization"
         )
-    known = replace(wanted, traffic=replace(wanted.traffic, prompt=pool.prompt, output=pool.output))
+    known = replace(sizing, traffic=replace(sizing.traffic, prompt=pool.prompt, output=pool.output))
     known = replace(known, traffic=replace(known.traffic, prefix_share=pool.prefix_share))
     early, late = pool.halves()
     test = _tested(replace(known, measured=_measured(known, layout, early, pool)), layout, late)
     whole = _measured(known, layout, pool.readings, pool)
-    return replace(wanted, measured=whole), replace(test, kv_tokens=error)
+    return replace(sizing, measured=whole), replace(test, kv_tokens=error)
 
 
 def _measured(
-    wanted: SizingWanted, layout: Parallelism, readings: Sequence[LiveReading], pool: LivePool
+    sizing: SizingInputs, layout: Parallelism, readings: Sequence[LiveReading], pool: LivePool
 ) -> MeasuredShares:
     """Prefill from the quietest readings, decode from all, each so that the replica answers what was read; what it then
     lacks to the first token is spent outside of the engine."""
     least = float(np.quantile([reading.running for reading in readings], LOW_LOAD))
     quiet = [reading for reading in readings if reading.running <= least]
-    replicas = sized(wanted, layout).replicas
+    replicas = sized(sizing, layout).replicas
     assert replicas is not None
     mfu = np.full(len(RANGE), replicas["middle"].decode.mfu)
     mbu = np.full(len(RANGE), replicas["middle"].decode.mbu)
     for _ in range(ROUNDS):
-        now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
+        now = _replica(sizing, layout, float(mfu[1]), float(mbu[1]), pool)
         mfu = np.quantile([_prefill_share(now, reading) for reading in quiet], RANGE)
-        now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
+        now = _replica(sizing, layout, float(mfu[1]), float(mbu[1]), pool)
         mbu = np.quantile([_decode_share(now, reading) for reading in readings], RANGE)
-    now = _replica(wanted, layout, float(mfu[1]), float(mbu[1]), pool)
+    now = _replica(sizing, layout, float(mfu[1]), float(mbu[1]), pool)
     outside = [max(0.0, reading.ttft - _predicted({"middle": now}, reading)["middle"][1]) for reading in readings]
     least_front, front, most_front = (float(each) for each in np.quantile(outside, RANGE))
     source = f"measured on {pool.name}"
@@ -95,12 +95,12 @@ def _range(shares: np.ndarray, source: str) -> ShareRange:
     return ShareRange(low, middle, high, source, assumed=False)
 
 
-def _replica(wanted: SizingWanted, layout: Parallelism, mfu: float, mbu: float, pool: LivePool) -> Replica:
+def _replica(sizing: SizingInputs, layout: Parallelism, mfu: float, mbu: float, pool: LivePool) -> Replica:
     def one(share: float) -> ShareRange:
         return ShareRange(share, share, share, "", False)
 
     shares = MeasuredShares(one(mfu), one(mbu), pool.kv_tokens, layout)
-    replicas = sized(replace(wanted, measured=shares), layout).replicas
+    replicas = sized(replace(sizing, measured=shares), layout).replicas
     assert replicas is not None
     return replicas["middle"]
 
@@ -115,18 +115,18 @@ def _decode_share(replica: Replica, reading: LiveReading) -> float:
     return _asked(lambda mbu: replica.with_shares(mfu, mbu).itl(reading.running), reading.itl)
 
 
-def _asked(seconds: Callable[[float], float], wanted: float) -> float:
+def _asked(seconds: Callable[[float], float], sizing: float) -> float:
     """The share at which so many seconds are taken, by bisection; the nearest possible where none gives them."""
     low, high = LEAST_SHARE, MOST_SHARE
     for _ in range(30):
         middle = (low + high) / 2
-        low, high = (middle, high) if seconds(middle) > wanted else (low, middle)
+        low, high = (middle, high) if seconds(middle) > sizing else (low, middle)
     return (low + high) / 2
 
 
-def _tested(wanted: SizingWanted, layout: Parallelism, readings: Sequence[LiveReading]) -> BackTest:
+def _tested(sizing: SizingInputs, layout: Parallelism, readings: Sequence[LiveReading]) -> BackTest:
     """From the request rate of each reading alone."""
-    replicas = sized(wanted, layout).replicas
+    replicas = sized(sizing, layout).replicas
     assert replicas is not None
     rows = [_predicted(replicas, reading) for reading in readings]
     itl = np.array([[row[end][0] for end in ENDS] for row in rows])

@@ -9,8 +9,8 @@ from math import ceil, inf
 from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import End, Sized, sized
+from inferdoc.sizing.inputs import Parallelism, SizingInputs, TrafficInputs
 from inferdoc.sizing.replica import FEW, Replica
-from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked
 from inferdoc.words import figure
 
 NOTHING = 1e-9
@@ -41,7 +41,7 @@ class Considered:
         assert self.sized.replicas is not None
         return self.sized.replicas[end]
 
-    def running(self, traffic: TrafficAsked, replica: Replica) -> float | None:
+    def running(self, traffic: TrafficInputs, replica: Replica) -> float | None:
         """Streams per rank of a replica that takes its share of the load; None where that is more than it can."""
         assert self.replicas is not None
         if traffic.concurrent is not None:
@@ -49,7 +49,7 @@ class Considered:
         assert traffic.rate is not None
         return replica.streams_at(traffic.rate / self.replicas, min(replica.room, replica.limits.sequences))
 
-    def share(self, traffic: TrafficAsked) -> float:
+    def share(self, traffic: TrafficInputs) -> float:
         """Requests/s of a replica at its share of the load; of one as busy as it may be where none is given."""
         assert self.usable is not None
         if self.replicas is None:
@@ -59,26 +59,26 @@ class Considered:
         return self.at("middle").rate(self.running(traffic, self.at("middle")) or 0.0)
 
 
-def one_at_a_time(wanted: SizingWanted) -> SizingWanted:
+def one_at_a_time(sizing: SizingInputs) -> SizingInputs:
     """The same without objectives, with one request on a replica; the next follows unless a rate is given."""
-    traffic = wanted.traffic
+    traffic = sizing.traffic
     alone = 1 if traffic.rate is None and traffic.concurrent is None else traffic.concurrent
-    note = f"objectives out of reach ({figure(wanted.ttft, 's')} and {figure(wanted.itl, 's')}, which nobody gave): "
+    note = f"objectives out of reach ({figure(sizing.ttft, 's')} and {figure(sizing.itl, 's')}, which nobody gave): "
     return replace(
-        wanted,
+        sizing,
         ttft=inf,
         itl=inf,
-        limits=replace(wanted.limits, sequences=1),
+        limits=replace(sizing.limits, sequences=1),
         traffic=replace(traffic, concurrent=alone),
-        assumed=[*wanted.assumed, f"{note}sized for one request at a time, --max-num-seqs 1"],
+        assumed=[*sizing.assumed, f"{note}sized for one request at a time, --max-num-seqs 1"],
     )
 
 
-def replicas_for(wanted: SizingWanted, layout: Parallelism, replica: Replica, safety: float) -> int | None:
+def replicas_for(sizing: SizingInputs, layout: Parallelism, replica: Replica, safety: float) -> int | None:
     """Replicas like this one for the rate times the safety, or for the requests at once; None where one keeps no
     objective, or neither is given."""
-    traffic = wanted.traffic
-    streams, _ = replica.within(wanted.ttft, wanted.itl)
+    traffic = sizing.traffic
+    streams, _ = replica.within(sizing.ttft, sizing.itl)
     if not streams:
         return None
     if traffic.concurrent is not None:
@@ -86,43 +86,43 @@ def replicas_for(wanted: SizingWanted, layout: Parallelism, replica: Replica, sa
     return None if traffic.rate is None else max(1, replicas_needed(traffic.rate, replica.rate(streams), safety))
 
 
-def considered(wanted: SizingWanted) -> list[Considered]:
+def considered(sizing: SizingInputs) -> list[Considered]:
     """Every layout of the request; longer pipelines only where no shorter one fits."""
     rows: list[Considered] = []
-    for layout in wanted.layouts:
+    for layout in sizing.layouts:
         shorter = (row.sized for row in rows if row.sized.layout.pipeline < layout.pipeline)
         if all(each.replicas is None for each in shorter):
-            rows.append(_one(wanted, sized(wanted, layout)))
+            rows.append(_one(sizing, sized(sizing, layout)))
     return rows
 
 
-def _one(wanted: SizingWanted, each: Sized) -> Considered:
+def _one(sizing: SizingInputs, each: Sized) -> Considered:
     if each.replicas is None:
         return Considered(each, 0, "memory", None, None, f"does not fit: {figure(each.short, 'bytes')} short on a GPU")
     replica = each.replicas["middle"]
-    streams, bound = replica.within(wanted.ttft, wanted.itl)
+    streams, bound = replica.within(sizing.ttft, sizing.itl)
     if not streams:
         missed = f"{figure(replica.itl(1), 's')} between tokens, {figure(replica.ttft_p95(FEW), 's')} to the first"
         return Considered(each, 0, bound, None, None, f"misses the objectives with one request at a time: {missed}")
-    replicas = replicas_for(wanted, each.layout, replica, wanted.safety)
+    replicas = replicas_for(sizing, each.layout, replica, sizing.safety)
     return Considered(each, streams, bound, replica.rate(streams), replicas, "")
 
 
-def best(wanted: SizingWanted, rows: Sequence[Considered]) -> Considered:
+def best(sizing: SizingInputs, rows: Sequence[Considered]) -> Considered:
     """The one to take. Raises InferdocError where none fits or none keeps the objectives."""
     able = [row for row in rows if row.usable is not None]
     if able:
         return min(able, key=lambda row: (_cost(row), row.sized.layout.gpus))
     fitting = [row for row in rows if row.sized.replicas is not None]
-    what = f"{wanted.shape.name} in {wanted.dtype} on {wanted.tier_name}"
+    what = f"{sizing.shape.name} in {sizing.dtype} on {sizing.tier_name}"
     if fitting:
         layouts = "; ".join(f"{row.sized.layout} {row.why}" for row in fitting)
-        raise InferdocError(f"{what}: no layout keeps --ttft {wanted.ttft:g}s and --itl {wanted.itl:g}s: {layouts}")
+        raise InferdocError(f"{what}: no layout keeps --ttft {sizing.ttft:g}s and --itl {sizing.itl:g}s: {layouts}")
     last = rows[-1].sized
     short = figure(last.short, "bytes")
     raise InferdocError(
         f"{what} does not fit {last.layout}: {short} short on each GPU for one request of "
-        f"{wanted.traffic.context_p95:,.0f} tokens; take more GPUs, a smaller --dtype or --kv-dtype, or a larger tier"
+        f"{sizing.traffic.context_p95:,.0f} tokens; take more GPUs, a smaller --dtype or --kv-dtype, or a larger tier"
     )
 
 

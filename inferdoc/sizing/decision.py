@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.economics import price_per_million_tokens
+from inferdoc.capacity.service_level import price_per_million_tokens
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
@@ -35,9 +35,10 @@ from inferdoc.sizing.decision_words import (
     summary,
 )
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
+from inferdoc.sizing.inputs import Parallelism, SizingInputs, TrafficClass, TrafficInputs
+from inferdoc.sizing.offpeak import batch_rate, batch_replicas, batch_seconds
 from inferdoc.sizing.pools import PoolPair, pool_pair
-from inferdoc.sizing.request import WITHOUT_BF16, shape_named, tier_named, wanted_as_asked
-from inferdoc.sizing.wanted import Parallelism, SizingWanted, TrafficAsked, TrafficClass
+from inferdoc.sizing.request import WITHOUT_BF16, shape_named, sizing_inputs, tier_named
 from inferdoc.version import __version__
 from inferdoc.words import figure
 
@@ -49,26 +50,26 @@ RANKS = (1, 2, 4, 8)
 NODE = 8
 
 
-def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection) -> DecisionAnswer:
+def decided(options: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection) -> DecisionAnswer:
     """The decision that the values of the command's options ask for. Raises InferdocError for a wrong option, and where
     nothing serves the load."""
-    if asked.get("rate") is None and asked.get("concurrency") is None and asked.get("max_num_seqs") != 1:
+    if options.get("rate") is None and options.get("concurrency") is None and options.get("max_num_seqs") != 1:
         raise InferdocError("--tier: several tiers are compared at a load; give --rate or --concurrency")
-    names = _tiers(str(asked["tier"]), catalogue)
+    names = _tiers(str(options["tier"]), catalogue)
     first = next((name for name in names if name not in WITHOUT_BF16), names[0])
-    checked = wanted_as_asked({**asked, "tier": first}, catalogue)
-    rows = [row for name in names for row in _of_tier(asked, name, catalogue, prices)]
+    checked = sizing_inputs({**options, "tier": first}, catalogue)
+    rows = [row for name in names for row in _of_tier(options, name, catalogue, prices)]
     taken = [row for row in rows if not row.why]
     if not taken:
         reasons = "; ".join(dict.fromkeys(f"{row.tier} {row.why}" for row in rows))
         raise InferdocError(f"{checked.shape.name}: no tier serves this load: {reasons}")
-    taken = _ranked(taken)
+    taken = ranked(taken)
     best = taken[0]
     more = [
         with_fields(row, why=_more(row, best_of)) for row in taken[1:] if (best_of := _better(row, taken)) is not None
     ]
     kept = [row for row in taken if _better(row, taken) is None]
-    front = [with_fields(row, pareto=_undominated(row, kept)) for row in kept]
+    front = [with_fields(row, pareto=undominated(row, kept)) for row in kept]
     return DecisionAnswer(
         DECISION_SCHEMA_ID,
         __version__,
@@ -87,9 +88,11 @@ def decided(asked: Mapping[str, Any], catalogue: Catalogue, prices: PricesSectio
     )
 
 
-def several(tier: str | None) -> bool:
-    """Whether a value of --tier names more than one tier."""
-    return tier is not None and (tier.lower() == ANY or "," in tier)
+def compared(params: Mapping[str, Any]) -> bool:
+    """Whether the options need a decision: several tiers, a cascade, or an off-peak job."""
+    tier = params.get("tier")
+    tiers = tier is not None and (tier.lower() == ANY or "," in tier)
+    return tiers or params.get("escalate_to") is not None or params.get("batch") is not None
 
 
 def _tiers(given: str, catalogue: Catalogue) -> list[str]:
@@ -98,39 +101,43 @@ def _tiers(given: str, catalogue: Catalogue) -> list[str]:
     return list(dict.fromkeys(tier_named(each.strip(), catalogue)[0] for each in given.split(",")))
 
 
-def _of_tier(asked: Mapping[str, Any], name: str, catalogue: Catalogue, prices: PricesSection) -> Iterator[DecisionRow]:
-    for dtype, kv_dtype in _precisions(asked, name, catalogue):
-        own = {**asked, "tier": name, "dtype": dtype, "kv_dtype": kv_dtype}
+def _of_tier(
+    options: Mapping[str, Any], name: str, catalogue: Catalogue, prices: PricesSection
+) -> Iterator[DecisionRow]:
+    for dtype, kv_dtype in _precisions(options, name, catalogue):
+        own = {**options, "tier": name, "dtype": dtype, "kv_dtype": kv_dtype}
         try:
-            wanted = wanted_as_asked(own, catalogue)
+            sizing = sizing_inputs(own, catalogue)
         except InferdocError as fault:
             yield DecisionRow(name, dtype or "", kv_dtype or "", AGGREGATED, "", why=str(fault))
             continue
         price = prices.per_gpu_hour(name)
-        ranked = wanted.shape.experts and asked.get("dp") is None and asked.get("tp") is None
-        found = considered(wanted)
+        ranked = sizing.shape.experts and options.get("dp") is None and options.get("tp") is None
+        found = considered(sizing)
         for ranks in RANKS[1:] if ranked else ():
             of_node = tuple(row.sized.layout for row in found if row.sized.layout.pipeline == 1)
             spread = tuple(Parallelism(each.tensor, 1, ranks) for each in of_node if each.tensor * ranks <= NODE)
-            found += considered(_with_layouts(wanted, spread))
-        if not any(row.usable for row in found) and not wanted.objectives_given:
-            wanted = one_at_a_time(wanted)
-            found = considered(wanted)
-        yield from _aggregated(wanted, found, price)
-        if wanted.traffic.classes and wanted.traffic.rate is not None:
-            yield _by_class(wanted, price)
-        if wanted.traffic.rate is not None and isfinite(wanted.ttft):
-            yield _apart(wanted, found, price)
+            found += considered(_with_layouts(sizing, spread))
+        if not any(row.usable for row in found) and not sizing.objectives_given:
+            sizing = one_at_a_time(sizing)
+            found = considered(sizing)
+        yield from _aggregated(sizing, found, price)
+        if sizing.batch is not None:
+            continue
+        if sizing.traffic.classes and sizing.traffic.rate is not None:
+            yield _by_class(sizing, price)
+        if sizing.traffic.rate is not None and isfinite(sizing.ttft):
+            yield _apart(sizing, found, price)
 
 
-def _with_layouts(wanted: SizingWanted, layouts: tuple[Parallelism, ...]) -> SizingWanted:
-    return replace(wanted, layouts=layouts)
+def _with_layouts(sizing: SizingInputs, layouts: tuple[Parallelism, ...]) -> SizingInputs:
+    return replace(sizing, layouts=layouts)
 
 
-def _precisions(asked: Mapping[str, Any], name: str, catalogue: Catalogue) -> list[tuple[str | None, str | None]]:
+def _precisions(options: Mapping[str, Any], name: str, catalogue: Catalogue) -> list[tuple[str | None, str | None]]:
     """Of weights and KV cache: as given, else as the model is published, and of one in 16 bits also in FP8."""
-    given, kv_given = asked.get("dtype"), asked.get("kv_dtype")
-    shape = shape_named(str(asked["model"]), catalogue)
+    given, kv_given = options.get("dtype"), options.get("kv_dtype")
+    shape = shape_named(str(options["model"]), catalogue)
     own = given or ("fp16" if name in WITHOUT_BF16 and shape.dtype == "bf16" else None)
     kv = kv_given or ("fp16" if name in WITHOUT_BF16 and not shape.kv.sparse else None)
     found: list[tuple[str | None, str | None]] = [(own, kv)]
@@ -141,60 +148,70 @@ def _precisions(asked: Mapping[str, Any], name: str, catalogue: Catalogue) -> li
     return found
 
 
-def _row(wanted: SizingWanted, mode: str, layout: str, why: str = "") -> DecisionRow:
-    return DecisionRow(wanted.tier_name, wanted.dtype, wanted.kv_dtype, mode, layout, why=why)
+def _row(sizing: SizingInputs, mode: str, layout: str, why: str = "") -> DecisionRow:
+    return DecisionRow(sizing.tier_name, sizing.dtype, sizing.kv_dtype, mode, layout, why=why)
 
 
-def _aggregated(wanted: SizingWanted, found: Sequence[Considered], price: float | None) -> Iterator[DecisionRow]:
+def _aggregated(sizing: SizingInputs, found: Sequence[Considered], price: float | None) -> Iterator[DecisionRow]:
     """A row for each layout that serves the load; of the others the one that came nearest."""
     for row in found:
         if row.usable is not None:
-            yield _served(wanted, row, price)
+            yield _served(sizing, row, price)
     if not any(row.usable is not None for row in found):
         nearest = next((row for row in found if row.sized.replicas is not None), found[-1])
-        yield _row(wanted, AGGREGATED, layout_words(wanted, nearest.sized.layout), nearest.why)
+        yield _row(sizing, AGGREGATED, layout_words(sizing, nearest.sized.layout), nearest.why)
 
 
-def _served(wanted: SizingWanted, row: Considered, price: float | None) -> DecisionRow:
+def _served(sizing: SizingInputs, row: Considered, price: float | None) -> DecisionRow:
     assert row.usable is not None and row.replicas is not None and row.gpus is not None
-    traffic, layout, replica = wanted.traffic, row.sized.layout, row.at("middle")
+    traffic, layout, replica = sizing.traffic, row.sized.layout, row.at("middle")
     running = row.running(traffic, replica) or row.streams
     rate = row.share(traffic) * row.replicas
     carried = row.usable * row.replicas / rate
     if traffic.concurrent is not None:
         carried = max(1.0, row.streams * layout.data) * row.replicas / traffic.concurrent
-    ends = {end: replicas_for(wanted, layout, row.at(end), wanted.safety) for end in ENDS}
+    ends = {end: replicas_for(sizing, layout, row.at(end), sizing.safety) for end in ENDS}
     low, high = (None if ends[end] is None else (ends[end] or 0) * layout.gpus for end in ("high", "low"))
+    replicas, seconds = row.replicas, None
+    if sizing.batch is not None and traffic.rate is not None:
+        of_job = batch_rate(sizing, layout, sizing.batch)
+        needed = batch_replicas(sizing.batch, of_job, row.usable, traffic.rate)
+        if needed is None:
+            return _row(sizing, AGGREGATED, layout_words(sizing, layout), "a request of --batch does not fit")
+        replicas = max(replicas, needed)
+        seconds = batch_seconds(sizing.batch, of_job, row.usable, traffic.rate, replicas)
+        low, high = (None if gpus is None else max(gpus, needed * layout.gpus) for gpus in (low, high))
     made = with_fields(
-        _row(wanted, AGGREGATED, layout_words(wanted, layout)),
-        replicas=[row.replicas],
-        gpus=row.gpus,
+        _row(sizing, AGGREGATED, layout_words(sizing, layout)),
+        replicas=[replicas],
+        batch=seconds,
+        gpus=replicas * layout.gpus,
         gpus_low=low,
         gpus_high=high,
         ttft_p95=_finite(replica.ttft_p95(running)),
         itl=replica.itl(running),
         request=_finite(replica.ttft(running) + traffic.output.mean * replica.itl(running)),
-        headroom=carried - 1.0,
+        headroom=carried * replicas / row.replicas - 1.0,
         bound=row.bound,
     )
     return _priced(made, price, rate * traffic.output.mean)
 
 
-def _by_class(wanted: SizingWanted, price: float | None) -> DecisionRow:
+def _by_class(sizing: SizingInputs, price: float | None) -> DecisionRow:
     """A pool for each class of the traffic, each with its objective."""
     taken: list[tuple[TrafficClass, Considered, DecisionRow]] = []
-    for each in wanted.traffic.classes:
-        rate = (wanted.traffic.rate or 0.0) * each.share
-        traffic = TrafficAsked(each.prompt, each.output, rate, each.prefix_share)
-        own = replace(wanted, traffic=traffic, ttft=wanted.ttft if each.ttft is None else each.ttft)
+    for each in sizing.traffic.classes:
+        rate = (sizing.traffic.rate or 0.0) * each.share
+        traffic = TrafficInputs(each.prompt, each.output, rate, each.prefix_share)
+        own = replace(sizing, traffic=traffic, ttft=sizing.ttft if each.ttft is None else each.ttft)
         able = [row for row in considered(own) if row.usable is not None]
         if not able:
-            return _row(wanted, BY_CLASS, "", f"no layout keeps the objectives of {each.name}")
+            return _row(sizing, BY_CLASS, "", f"no layout keeps the objectives of {each.name}")
         best_of = min(able, key=lambda row: (row.gpus or 0, row.sized.layout.gpus))
         taken.append((each, best_of, _served(own, best_of, None)))
     rows = [row for _, _, row in taken]
     made = with_fields(
-        _row(wanted, BY_CLASS, ", ".join(f"{each.name} {placed(row)}" for each, _, row in taken)),
+        _row(sizing, BY_CLASS, ", ".join(f"{each.name} {placed(row)}" for each, _, row in taken)),
         replicas=[row.replicas[0] for row in rows],
         gpus=sum(row.gpus or 0 for row in rows),
         gpus_low=sum(row.gpus_low or 0 for row in rows),
@@ -207,28 +224,28 @@ def _by_class(wanted: SizingWanted, price: float | None) -> DecisionRow:
         headroom=min(row.headroom or 0.0 for row in rows),
         bound=min(rows, key=lambda row: row.headroom or 0.0).bound,
     )
-    return _priced(made, price, (wanted.traffic.rate or 0.0) * wanted.traffic.output.mean)
+    return _priced(made, price, (sizing.traffic.rate or 0.0) * sizing.traffic.output.mean)
 
 
-def _apart(wanted: SizingWanted, found: Sequence[Considered], price: float | None) -> DecisionRow:
-    rate, output = wanted.traffic.rate, wanted.traffic.output.mean
+def _apart(sizing: SizingInputs, found: Sequence[Considered], price: float | None) -> DecisionRow:
+    rate, output = sizing.traffic.rate, sizing.traffic.output.mean
     assert rate is not None
     sized = [row.sized for row in found]
-    pair = pool_pair(wanted, sized)
+    pair = pool_pair(sizing, sized)
     if pair is None:
-        return _row(wanted, APART, "", "no pair of pools keeps the objectives")
+        return _row(sizing, APART, "", "no pair of pools keeps the objectives")
     prefill, decode = pair.prefill, pair.decode
     words = ", ".join(
-        f"{name} {side.replicas} x {layout_words(wanted, side.layout)}"
+        f"{name} {side.replicas} x {layout_words(sizing, side.layout)}"
         for name, side in (("prefill", prefill), ("decode", decode))
     )
 
     def gpus_at(end: End) -> int | None:
-        at = pool_pair(wanted, [row for row in sized if row.layout in (prefill.layout, decode.layout)], end)
+        at = pool_pair(sizing, [row for row in sized if row.layout in (prefill.layout, decode.layout)], end)
         return None if at is None else at.gpus
 
     made = with_fields(
-        _row(wanted, APART, words, _against(wanted, found, pair)),
+        _row(sizing, APART, words, _against(sizing, found, pair)),
         replicas=[prefill.replicas, decode.replicas],
         gpus=pair.gpus,
         gpus_low=gpus_at("high"),
@@ -242,13 +259,13 @@ def _apart(wanted: SizingWanted, found: Sequence[Considered], price: float | Non
     return _priced(made, price, rate * output)
 
 
-def _against(wanted: SizingWanted, found: Sequence[Considered], pair: PoolPair) -> str:
+def _against(sizing: SizingInputs, found: Sequence[Considered], pair: PoolPair) -> str:
     """What speaks against two pools, "" where they pay."""
     together = min((row.gpus for row in found if row.gpus is not None), default=None)
-    prompt = wanted.traffic.prompt.mean
+    prompt = sizing.traffic.prompt.mean
     if prompt < SHORT_PROMPT:
         return f"prompts of {prompt:,.0f} tokens are cheaper to compute than to move (below {SHORT_PROMPT})"
-    if pair.move > MOST_OF_TTFT * wanted.ttft:
+    if pair.move > MOST_OF_TTFT * sizing.ttft:
         share = figure(MOST_OF_TTFT, "ratio")
         return f"KV transfer takes {figure(pair.move, 's')}, more than {share} of the TTFT objective"
     if min(pair.prefill.replicas, pair.decode.replicas) < LEAST_PODS:
@@ -266,7 +283,7 @@ def _priced(row: DecisionRow, price: float | None, tokens: float) -> DecisionRow
     return with_fields(row, month=hour * MONTH, million=price_per_million_tokens(hour, tokens))
 
 
-def _ranked(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
+def ranked(rows: Iterable[DecisionRow]) -> list[DecisionRow]:
     """Cheapest first, those without a price behind them by GPUs; of equals the one with 16 bits, then one pool, then
     the smaller replicas, of which the loss of one takes less."""
     return sorted(
@@ -300,7 +317,7 @@ def _more(row: DecisionRow, better: DecisionRow) -> str:
     return f"{row.gpus} GPUs, {better.layout} takes {better.gpus}"
 
 
-def _undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
+def undominated(row: DecisionRow, rows: Sequence[DecisionRow]) -> bool:
     """Whether no other row is at least as cheap and as fast, and better in one of both."""
 
     def place(each: DecisionRow) -> tuple[float, float]:

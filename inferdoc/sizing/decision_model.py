@@ -5,18 +5,18 @@ from __future__ import annotations
 import msgspec
 
 DECISION_SCHEMA_ID = "inferdoc.decision/v1"
-AGGREGATED, APART, BY_CLASS = "aggregated", "P/D", "pool per class"
+AGGREGATED, APART, BY_CLASS, CASCADE = "aggregated", "P/D", "pool per class", "cascade"
 
 
 class DecisionRow(msgspec.Struct):
     """One way to serve the load.
 
-    mode: "aggregated" or "P/D"; replicas: of a P/D row prefill and decode; gpus_low,
+    mode: "aggregated", "P/D", "pool per class" or "cascade"; replicas: of each pool; gpus_low,
     gpus_high: at the fast and at the slow end of the ranges, None where the slow end keeps no objective; month,
     million: money of a month and of a million output tokens, None without a price; ttft_p95, itl, request: seconds,
     the last of a mean request from start to end; headroom: share of load that could come on top; bound: what binds
-    then; pareto: whether no other row is both cheaper and faster; why: what keeps it from being taken, "" for one
-    that may.
+    then; batch: seconds that the off-peak job takes, None without one; pareto: whether no other row is both cheaper and
+    faster; why: what keeps it from being taken, "" for one that may.
     """
 
     tier: str
@@ -35,6 +35,7 @@ class DecisionRow(msgspec.Struct):
     request: float | None = None
     headroom: float | None = None
     bound: str = ""
+    batch: float | None = None
     pareto: bool = False
     why: str = ""
 

@@ -5,21 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inferdoc.sizing.decision_model import AGGREGATED, APART, DecisionRow, cost_of
-from inferdoc.sizing.wanted import Parallelism, SizingWanted
+from inferdoc.sizing.inputs import Parallelism, SizingInputs
 from inferdoc.words import figure, how_many
 
 SIXTEEN_BITS = ("bf16", "fp16")
+LEAST_LESS = 0.005
+"""Share of the cost below which two ways cost the same."""
 
 
-def layout_words(wanted: SizingWanted, layout: Parallelism) -> str:
+def layout_words(sizing: SizingInputs, layout: Parallelism) -> str:
     """TP, PP and DP, and EP where experts are spread over ranks."""
-    ep = f" EP {layout.tensor * layout.data}" if wanted.shape.experts and layout.data > 1 else ""
+    ep = f" EP {layout.tensor * layout.data}" if sizing.shape.experts and layout.data > 1 else ""
     return f"{layout}{ep}"
 
 
-def load_words(wanted: SizingWanted) -> str:
+def load_words(sizing: SizingInputs) -> str:
     """The load of a sizing."""
-    traffic = wanted.traffic
+    traffic = sizing.traffic
     if traffic.rate is not None:
         load = f"{figure(traffic.rate, '1/s')} at the peak"
     else:
@@ -56,18 +58,21 @@ def reasons_of(rows: Sequence[DecisionRow], currency: str) -> Iterator[str]:
     yield f"{unit} of {len(rows)} ways that serve the load within the objectives; {best.bound} binds at full load"
     other = next((row for row in rows if row.tier != best.tier), None)
     if other is not None and (other.month is None) == (best.month is None):
-        less = figure(1.0 - cost_of(best) / cost_of(other), "ratio")
-        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; the first takes {less} less"
+        less = 1.0 - cost_of(best) / cost_of(other)
+        words = f"the first takes {figure(less, 'ratio')} less" if less >= LEAST_LESS else "at the same cost"
+        yield f"next tier: {row_words(other)}, {money_words(other, currency)}; {words}"
     faster = min((row for row in rows if row.request is not None), key=lambda row: row.request or 0.0, default=None)
     if faster is not None and faster is not best and best.request is not None:
         times = f"{figure(faster.request, 's')} instead of {figure(best.request, 's')}"
         yield f"fastest: {row_words(faster)}, {times} for a mean request, {money_words(faster, currency)}"
+    if best.batch is not None:
+        yield f"the off-peak batch job takes {best.batch / 3600:.1f} h on these replicas, beside the load of the window"
     if best.gpus_low != best.gpus_high:
         high = "no number keeps the objectives" if best.gpus_high is None else how_many(best.gpus_high, "GPU")
         yield f"range of the prediction: {how_many(best.gpus_low or 0, 'GPU')} at the fast end, {high} at the slow end"
 
 
-def notes(rows: Sequence[DecisionRow], wanted: SizingWanted) -> Iterator[str]:
+def notes(rows: Sequence[DecisionRow], sizing: SizingInputs) -> Iterator[str]:
     """What a reader has to know about the rows before a change."""
     unpriced = sorted({row.tier for row in rows if row.month is None})
     if unpriced:
@@ -76,7 +81,7 @@ def notes(rows: Sequence[DecisionRow], wanted: SizingWanted) -> Iterator[str]:
             f"no price of {', '.join(unpriced)}: {behind}; give --price {unpriced[0]}=2.95 or "
             f"[prices.tiers.{unpriced[0]}] in inferdoc.toml"
         )
-    if any(row.dtype == "fp8" for row in rows) and wanted.dtype in SIXTEEN_BITS:
+    if any(row.dtype == "fp8" for row in rows) and sizing.dtype in SIXTEEN_BITS:
         yield "a row with FP8 weights needs an FP8 checkpoint of the model; evaluate its answers first"
     if any(row.mode == APART for row in rows):
         yield "P/D is predicted, not measured: try it with some 100 sessions or more before a change"

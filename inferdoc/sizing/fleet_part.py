@@ -9,11 +9,11 @@ from inferdoc.capacity.disaggregation import PhaseSeconds, phase_seconds
 from inferdoc.capacity.service_level import queued_tokens, safe_queue_depth
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered, replicas_for
+from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import Inputs, at_ends, number
 from inferdoc.sizing.pools import kv_move_seconds, pool_pair
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
 
 FLEET, QUEUE, APART, START = "fleet", "limits of the queue", "prefill and decode apart", "start of a replica"
 WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
@@ -21,36 +21,36 @@ WORTH, SHORT_PROMPT, LEAST_PODS, MOST_OF_TTFT = 0.15, 500, 2, 0.2
 the transfer takes no larger share of the objective."""
 
 
-def _usable(wanted: SizingWanted, replica: Replica) -> float | None:
-    streams, _ = replica.within(wanted.ttft, wanted.itl)
+def _usable(sizing: SizingInputs, replica: Replica) -> float | None:
+    streams, _ = replica.within(sizing.ttft, sizing.itl)
     return replica.rate(streams) if streams else None
 
 
-def replicas_of(wanted: SizingWanted, taken: Considered, replica: Replica) -> float | None:
-    """Replicas like this one for the load that is asked for; None where one keeps no objective."""
-    found = replicas_for(wanted, taken.sized.layout, replica, wanted.safety)
+def replicas_of(sizing: SizingInputs, taken: Considered, replica: Replica) -> float | None:
+    """Replicas like this one for the load; None where one keeps no objective."""
+    found = replicas_for(sizing, taken.sized.layout, replica, sizing.safety)
     return None if found is None else float(found)
 
 
-def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def fleet_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """Replicas for the load, and for the loss of one."""
-    traffic, gpus = wanted.traffic, taken.sized.layout.gpus
+    traffic, gpus = sizing.traffic, taken.sized.layout.gpus
 
     def with_one_lost(replica: Replica) -> float | None:
-        found = replicas_for(wanted, taken.sized.layout, replica, 1.0)
+        found = replicas_for(sizing, taken.sized.layout, replica, 1.0)
         return None if found is None else found + 1.0
 
     def all_gpus(replica: Replica) -> float | None:
-        many = replicas_of(wanted, taken, replica)
+        many = replicas_of(sizing, taken, replica)
         return None if many is None else many * gpus
 
     if traffic.rate is None:
         load: Inputs = {"requests at once": (float(traffic.concurrent or 0), "requests")}
-        asked, formula = load, "ceil(requests at once / requests running on a replica within the objectives)"
+        given, formula = load, "ceil(requests at once / requests running on a replica within the objectives)"
         source, with_spare = "arithmetic", "the same + 1"
     else:
         load = {"rate": (traffic.rate, "1/s")}
-        asked, formula = {**load, "safety": (wanted.safety, "")}, "ceil(rate x safety / requests/s of a replica)"
+        given, formula = {**load, "safety": (sizing.safety, "")}, "ceil(rate x safety / requests/s of a replica)"
         source = "field guide, section 9.1: 1.2 for a load that is known, 1.5 for a new one"
         with_spare = "ceil(rate / requests/s of a replica) + 1"
     return SizedPart(
@@ -58,9 +58,9 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         [
             number(
                 ("replicas", "replicas", "replicas"),
-                at_ends(taken, lambda replica: replicas_of(wanted, taken, replica)),
+                at_ends(taken, lambda replica: replicas_of(sizing, taken, replica)),
                 formula=formula,
-                inputs=asked,
+                inputs=given,
                 source=source,
                 assumed=True,
             ),
@@ -84,16 +84,16 @@ def fleet_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def start_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def start_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """From the creation of a pod to ready, over each storage that its weights may be read from."""
-    layout, tiers = taken.sized.layout, wanted.tiers
+    layout, tiers = taken.sized.layout, sizing.tiers
     weights = taken.sized.memory.weights * layout.gpus
     return SizedPart(
         START,
         [
             number(
                 (f"start_{path.replace('-', '_')}", f"weights from {path.replace('-', ' ')}", "s"),
-                tiers.start_seconds(wanted.tier_name, weights, path, layout.gpus),
+                tiers.start_seconds(sizing.tier_name, weights, path, layout.gpus),
                 formula="start of the engine + bytes of the weights / rate of the path",
                 inputs={
                     "start of the engine": (tiers.engine_start_s.value, "s"),
@@ -121,13 +121,13 @@ def worth_parting(part: SizedPart, ttft: float, prompt: float, gpus: int) -> str
     )
 
 
-def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def queue_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """Where vLLM should refuse instead of queueing."""
     assert taken.usable is not None
-    computed = wanted.traffic.computed
+    computed = sizing.traffic.computed
 
     def requests(replica: Replica) -> float:
-        return float(int(safe_queue_depth(wanted.ttft, _usable(wanted, replica) or 0.0)))
+        return float(int(safe_queue_depth(sizing.ttft, _usable(sizing, replica) or 0.0)))
 
     return SizedPart(
         QUEUE,
@@ -136,15 +136,15 @@ def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ("max_num_queued_reqs", "--max-num-queued-reqs", "requests"),
                 at_ends(taken, requests),
                 formula="0.85 x TTFT objective x requests/s of a replica",
-                inputs={"TTFT objective": (wanted.ttft, "s")},
+                inputs={"TTFT objective": (sizing.ttft, "s")},
                 source="Little's law; field guide, section 9.4: a breaker at 80 to 90 %",
                 assumed=True,
             ),
             number(
                 ("max_num_queued_tokens", "--max-num-queued-tokens", "tokens"),
-                at_ends(taken, lambda r: float(int(queued_tokens(wanted.ttft, r.prefill(computed) / computed)))),
+                at_ends(taken, lambda r: float(int(queued_tokens(sizing.ttft, r.prefill(computed) / computed)))),
                 formula="TTFT objective / prefill seconds per token",
-                inputs={"TTFT objective": (wanted.ttft, "s")},
+                inputs={"TTFT objective": (sizing.ttft, "s")},
                 source="arithmetic",
                 assumed=True,
             ),
@@ -152,23 +152,23 @@ def queue_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def disaggregation_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
+def disaggregation_part(sizing: SizingInputs, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
     """GPU-seconds of the phases, two pools in the layouts that take each the fewest GPUs, and the KV transfer between
     them."""
-    layout, traffic = taken.sized.layout, wanted.traffic
+    layout, traffic = taken.sized.layout, sizing.traffic
     rate = traffic.rate if traffic.rate is not None else taken.usable
-    loaded = replace(wanted, traffic=replace(traffic, rate=rate))
+    loaded = replace(sizing, traffic=replace(traffic, rate=rate))
     sized = [row.sized for row in rows]
 
     def seconds(replica: Replica) -> PhaseSeconds:
-        streams = max(1, replica.decode_within(wanted.itl))
+        streams = max(1, replica.decode_within(sizing.itl))
         alone = replica.prefill(traffic.computed)
         prefill_rate = traffic.computed * layout.data / (alone * layout.gpus)
         decode_rate = streams * layout.data / (replica.step(streams) * layout.gpus)
         return phase_seconds(traffic.computed, prefill_rate, traffic.output.mean, decode_rate)
 
     pairs = {end: pool_pair(loaded, sized, end) for end in ENDS}
-    together = {end: replicas_for(loaded, layout, taken.at(end), wanted.safety) for end in ENDS}
+    together = {end: replicas_for(loaded, layout, taken.at(end), sizing.safety) for end in ENDS}
 
     def saved(end: End) -> float | None:
         pair, many = pairs[end], together[end]
@@ -180,7 +180,7 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered, rows: Sequence[
     }
     pair = pairs["middle"]
     layouts = (layout, layout) if pair is None else (pair.prefill.layout, pair.decode.layout)
-    load: Inputs = {"rate": (rate or 0.0, "1/s"), "safety": (wanted.safety, "")}
+    load: Inputs = {"rate": (rate or 0.0, "1/s"), "safety": (sizing.safety, "")}
     prompts = "ceil(rate x safety / prompts/s of a replica within the TTFT objective less transfer and step) x GPUs"
     return SizedPart(
         APART,
@@ -235,11 +235,11 @@ def disaggregation_part(wanted: SizingWanted, taken: Considered, rows: Sequence[
             ),
             number(
                 ("transfer_seconds", "KV transfer of a mean prompt", "s"),
-                kv_move_seconds(wanted, layouts, sized),
+                kv_move_seconds(sizing, layouts, sized),
                 formula="prompt tokens x KV bytes on a GPU / (network of a GPU x 0.8)",
                 inputs={
                     "prompt": (traffic.prompt.mean, "tokens"),
-                    "network": (wanted.nic_gbits / 8 * 1e9, "bytes/s"),
+                    "network": (sizing.nic_gbits / 8 * 1e9, "bytes/s"),
                 },
                 source="nic_gbits of collectors/tiers.yaml; field guide, section 5.6",
                 assumed=True,

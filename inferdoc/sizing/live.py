@@ -17,7 +17,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, HistorySource, Key, gather, pool_name
 from inferdoc.forecast.series import DAY
-from inferdoc.sizing.wanted import TokenLength
+from inferdoc.sizing.inputs import TokenLength
 from inferdoc.times import seconds_of
 
 if TYPE_CHECKING:
@@ -85,10 +85,12 @@ class LivePool:
         return early, list(self.readings[len(early) :])
 
 
-def live_as_asked(source: HistorySource, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> LivePool:
+def live_for_request(
+    source: HistorySource, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
+) -> LivePool:
     """The pool that --like names. Raises InferdocError."""
-    days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))
-    return live_pool(source, catalogue.tiers, asked["like"], days, assignments_of(config.pods))
+    days = max(1, math.ceil(seconds_of(options["history"], "--history") / DAY))
+    return live_pool(source, catalogue.tiers, options["like"], days, assignments_of(config.pods))
 
 
 def live_pool(

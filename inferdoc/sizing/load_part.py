@@ -1,14 +1,14 @@
-"""Numbers of speed: steps and prompts alone, the rate within the objectives, latency at the rate that is asked for."""
+"""Numbers of speed: steps and prompts alone, the rate within the objectives, latency at the given rate."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 
+from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.capacity.latency import longest_stall_seconds
 from inferdoc.capacity.retention import block_life_seconds
 from inferdoc.capacity.step_time import ridge_tokens
-from inferdoc.capacity.transfer import reload_seconds_per_token
 from inferdoc.sizing.build import (
     End,
     arithmetic_of,
@@ -19,37 +19,37 @@ from inferdoc.sizing.build import (
     weights_of,
 )
 from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.inputs import SizingInputs, TrafficClass
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import Inputs, at_ends, number, widened
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted, TrafficClass
 from inferdoc.words import how_many
 
 START = "share kept x (requests - 1) / 2 x prompt seconds"
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
 
 
-def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def speed_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """Prefill and decode by themselves."""
-    layout, computed, streams = taken.sized.layout, wanted.traffic.computed, max(1, round(taken.streams))
-    prefill, decode = phase_shares(wanted, layout)
+    layout, computed, streams = taken.sized.layout, sizing.traffic.computed, max(1, round(taken.streams))
+    prefill, decode = phase_shares(sizing, layout)
     peak: Inputs = {
         "GPUs": (layout.tensor, ""),
-        "FLOP/s of one": (flops_of(wanted) / 1e12, "TFLOP/s"),
+        "FLOP/s of one": (flops_of(sizing) / 1e12, "TFLOP/s"),
         "MFU": (prefill.middle, "ratio"),
     }
     width: Inputs = {
         "GPUs": (layout.tensor * layout.data, ""),
-        "bandwidth of one": (bandwidth_of(wanted), "bytes/s"),
+        "bandwidth of one": (bandwidth_of(sizing), "bytes/s"),
         "MBU": (decode.middle, "ratio"),
         "streams": (streams, ""),
     }
     assumed = prefill.assumed or decode.assumed
-    weights = weights_of(wanted)
+    weights = weights_of(sizing)
     ridge = ridge_tokens(
-        flops_of(wanted),
-        bandwidth_of(wanted),
-        weights.read(1e9) / wanted.shape.parameters,
+        flops_of(sizing),
+        bandwidth_of(sizing),
+        weights.read(1e9) / sizing.shape.parameters,
         prefill.middle / decode.middle,
     )
     return SizedPart(
@@ -60,7 +60,7 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 at_ends(taken, lambda replica: replica.prefill(computed)),
                 formula="(2 x Pa x S + 2 x L x width x S^2) / (GPUs x FLOP/s x MFU), at least one read of the weights; "
                 "+ all-reduces",
-                inputs={"Pa": (wanted.shape.active, "parameters"), "S": (computed, "tokens"), **peak},
+                inputs={"Pa": (sizing.shape.active, "parameters"), "S": (computed, "tokens"), **peak},
                 source=prefill.source,
                 assumed=assumed,
             ),
@@ -77,7 +77,7 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 at_ends(taken, lambda replica: replica.step(streams)),
                 formula="max(2 x Pa x n / FLOP/s, (weights + streams x context x KV bytes) / bytes/s) + all-reduces "
                 "+ 0 to 2 ms",
-                inputs={"Pa": (wanted.shape.active, "parameters"), **width},
+                inputs={"Pa": (sizing.shape.active, "parameters"), **width},
                 source=decode.source,
                 assumed=assumed,
             ),
@@ -86,25 +86,25 @@ def speed_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ridge,
                 formula="FLOP/s / bytes/s x bytes per weight / 2 x MFU / MBU",
                 inputs={"MFU": (prefill.middle, "ratio"), "MBU": (decode.middle, "ratio")},
-                source=f"tiers.yaml, {arithmetic_of(wanted).upper()} arithmetic, and the shares above",
+                source=f"tiers.yaml, {arithmetic_of(sizing).upper()} arithmetic, and the shares above",
                 assumed=assumed,
             ),
         ],
     )
 
 
-def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def rate_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """What one replica carries within the objectives."""
-    output = wanted.traffic.output.mean
-    objectives: Inputs = {"TTFT p95": (wanted.ttft, "s"), "ITL mean": (wanted.itl, "s")}
+    output = sizing.traffic.output.mean
+    objectives: Inputs = {"TTFT p95": (sizing.ttft, "s"), "ITL mean": (sizing.itl, "s")}
 
     def streams(replica: Replica) -> float:
-        return float(replica.within(wanted.ttft, wanted.itl)[0])
+        return float(replica.within(sizing.ttft, sizing.itl)[0])
 
     def usable(replica: Replica) -> float:
         return replica.rate(streams(replica)) if streams(replica) else 0.0
 
-    _, decode = phase_shares(wanted, taken.sized.layout)
+    _, decode = phase_shares(sizing, taken.sized.layout)
     return SizedPart(
         RATE,
         [
@@ -144,14 +144,14 @@ def rate_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def latency_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """At the share of the load that each replica gets."""
-    inputs: Inputs = {"rate of a replica": (taken.share(wanted.traffic), "1/s")}
+    inputs: Inputs = {"rate of a replica": (taken.share(sizing.traffic), "1/s")}
 
     def streams(replica: Replica) -> float | None:
-        return taken.running(wanted.traffic, replica)
+        return taken.running(sizing.traffic, replica)
 
-    closed = wanted.traffic.concurrent is not None
+    closed = sizing.traffic.concurrent is not None
 
     def ttft(replica: Replica) -> float | None:
         running = streams(replica)
@@ -166,14 +166,14 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         return None if running is None else replica.start * replica.start_wait(running)
 
     def first(at: Callable[[Replica], float | None]) -> dict[End, float | None]:
-        return widened(at_ends(taken, at), first_token_spread(wanted), closed=closed)
+        return widened(at_ends(taken, at), first_token_spread(sizing), closed=closed)
 
     def itl(replica: Replica) -> float | None:
         running = streams(replica)
         return None if running is None else replica.itl(running)
 
     def stall(replica: Replica) -> float:
-        chunk = min(replica.limits.batched_tokens, wanted.traffic.computed_p95)
+        chunk = min(replica.limits.batched_tokens, sizing.traffic.computed_p95)
         return longest_stall_seconds(chunk, replica.prefill(chunk) / chunk)
 
     queue = "outside of the engine + wait for a slot + M/D/1 wait x (1 + C^2) for prompts + steps of its chunks"
@@ -228,7 +228,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                     source="M/G/1: Pollaczek and Khinchine, Takacs",
                     assumed=True,
                 )
-                for each in wanted.traffic.classes
+                for each in sizing.traffic.classes
             ),
             number(
                 ("itl_mean", "time between tokens, mean", "s"),
@@ -242,7 +242,7 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ("stall", "longest gap between tokens", "s"),
                 at_ends(taken, stall),
                 formula="one chunk x seconds per token; chunk = --max-num-batched-tokens, or a p95 prompt",
-                inputs={"batched tokens": (wanted.limits.batched_tokens, "tokens")},
+                inputs={"batched tokens": (sizing.limits.batched_tokens, "tokens")},
                 source="arithmetic",
                 assumed=True,
             ),
@@ -250,9 +250,9 @@ def latency_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
     )
 
 
-def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def cache_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """How long an unused block lives at the rate of a replica, and whether host memory is worth it."""
-    traffic, layout = wanted.traffic, taken.sized.layout
+    traffic, layout = sizing.traffic, taken.sized.layout
     share = taken.share(traffic)
     written = share * (traffic.computed + traffic.output.mean)
 
@@ -262,7 +262,7 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
         return block_life_seconds(replica.kv.tokens * layout.data, min(0.9, use), written)
 
     def gain(replica: Replica) -> float:
-        reload = reload_seconds_per_token(replica.kv.per_token, wanted.host_rate)
+        reload = reload_seconds_per_token(replica.kv.per_token, sizing.host_rate)
         return replica.prefill(traffic.computed) / traffic.computed / reload
 
     return SizedPart(
@@ -280,7 +280,7 @@ def cache_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 ("reload_gain", "reload from host, faster by", "times"),
                 at_ends(taken, gain),
                 formula="prefill seconds per token / (KV bytes per token on a GPU / link)",
-                inputs={"link of each GPU": (wanted.host_rate, "bytes/s")},
+                inputs={"link of each GPU": (sizing.host_rate, "bytes/s")},
                 source="host_gbps of collectors/tiers.yaml",
                 assumed=True,
             ),

@@ -8,21 +8,21 @@ from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
 from inferdoc.capacity.memory import least_gpus, safe_concurrency
 from inferdoc.sizing.build import GpuMemory, kv_cost_of, memory_of, weights_of
 from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import at_ends, number
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
 
 MOST_CONTEXT = 1e9
 """Tokens that stand for a context without end."""
 MEMORY, KV = "memory of one GPU", "KV cache"
 
 
-def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
+def memory_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     """Bytes by part; they add up to what --gpu-memory-utilization leaves."""
-    memory, layout, shape = taken.sized.memory, taken.sized.layout, wanted.shape
-    limits = wanted.limits
-    of_all = weights_of(wanted)
+    memory, layout, shape = taken.sized.memory, taken.sized.layout, sizing.shape
+    limits = sizing.limits
+    of_all = weights_of(sizing)
     per_weight = (of_all.dense + of_all.routed) / shape.parameters
     weights = {"P": (shape.parameters, "parameters"), "bytes per weight": (per_weight, "bytes")}
     shared = {"TP": (layout.tensor, ""), "PP": (layout.pipeline, ""), "DP": (layout.data, "")}
@@ -34,7 +34,7 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 memory.total,
                 formula="memory_gib of the tier x 2^30",
                 inputs={"memory": (memory.total, "bytes")},
-                source=wanted.tier.memory_gib.source,
+                source=sizing.tier.memory_gib.source,
             ),
             number(
                 ("free", "free (--gpu-memory-utilization)", "bytes"),
@@ -66,7 +66,7 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 inputs={"max-num-seqs": (limits.sequences, ""), "vocabulary": (shape.vocabulary, "")},
                 source="vLLM 0.32: logits in 32 bits",
             ),
-            *_adapters(wanted, memory),
+            *_adapters(sizing, memory),
             number(
                 ("other", "context, graphs, buffers", "bytes"),
                 memory.other,
@@ -75,13 +75,13 @@ def memory_part(wanted: SizingWanted, taken: Considered) -> SizedPart:
                 source="aiconfigurator 0.12, its safety figure of 3.5 GiB less 1",
                 assumed=True,
             ),
-            _kv_room(wanted, taken, memory),
+            _kv_room(sizing, taken, memory),
         ],
     )
 
 
-def _adapters(wanted: SizingWanted, memory: GpuMemory) -> list[Predicted]:
-    limits, shape = wanted.limits, wanted.shape
+def _adapters(sizing: SizingInputs, memory: GpuMemory) -> list[Predicted]:
+    limits, shape = sizing.limits, sizing.shape
     if not limits.adapters:
         return []
     sizes = {"adapters": (limits.adapters, ""), "rank": (limits.adapter_rank, ""), "layers": (shape.layers, "")}
@@ -97,8 +97,8 @@ def _adapters(wanted: SizingWanted, memory: GpuMemory) -> list[Predicted]:
     ]
 
 
-def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Predicted:
-    read = wanted.measured
+def _kv_room(sizing: SizingInputs, taken: Considered, memory: GpuMemory) -> Predicted:
+    read = sizing.measured
     if read is not None and read.kv_tokens is not None and read.layout == taken.sized.layout:
         return number(
             ("kv_room", "the engine's KV cache", "bytes"),
@@ -111,16 +111,16 @@ def _kv_room(wanted: SizingWanted, taken: Considered, memory: GpuMemory) -> Pred
         ("kv_room", "left for the KV cache", "bytes"),
         at_ends(taken, lambda replica: replica.kv.tokens * replica.kv.per_token),
         formula="memory x --gpu-memory-utilization - all of these; 1 GiB more, or 1 GiB and 5 % of the weights less",
-        inputs={"memory": (memory.total, "bytes"), "utilization": (wanted.limits.memory_share, "ratio")},
+        inputs={"memory": (memory.total, "bytes"), "utilization": (sizing.limits.memory_share, "ratio")},
         source="vLLM 0.32; published figures spread so; field guide, section 2: alignment takes 3 to 8 %",
         assumed=True,
     )
 
 
-def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
+def kv_part(sizing: SizingInputs, taken: Considered, rows: Sequence[Considered]) -> SizedPart:
     """KV tokens of a replica and the requests that they hold."""
-    layout, kv, traffic = taken.sized.layout, wanted.shape.kv, wanted.traffic
-    cost = kv_cost_of(wanted, layout)
+    layout, kv, traffic = taken.sized.layout, sizing.shape.kv, sizing.traffic
+    cost = kv_cost_of(sizing, layout)
     per_token, windows = cost.per_token, cost.in_window * cost.window
     of_value = SPARSE_LAYER_BYTES if kv.sparse else KV_DTYPES
     shape = {"layers that grow": (kv.growing, ""), "KV heads": (kv.kv_heads, ""), "head size": (kv.head_size, "")}
@@ -135,7 +135,7 @@ def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered])
             else "2 x layers x max(1, KV heads / TP) x head size x bytes",
             inputs={
                 **(latent if kv.latent else shape),
-                "bytes": (of_value[wanted.kv_dtype], ""),
+                "bytes": (of_value[sizing.kv_dtype], ""),
                 "TP": (layout.tensor, ""),
             },
             source=f"{kv.attention}: the model's config.json and vLLM 0.32",
@@ -179,13 +179,13 @@ def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered])
         ),
         number(
             ("longest_context", "longest context that fits", "tokens"),
-            at_ends(taken, lambda replica: longest_context(wanted, replica)),
+            at_ends(taken, lambda replica: longest_context(sizing, replica)),
             formula="(room - windows - state) / bytes per token, at most the model's longest context",
-            inputs={"longest context of the model": (wanted.shape.max_len, "tokens")},
+            inputs={"longest context of the model": (sizing.shape.max_len, "tokens")},
             source="vLLM 0.32: one request has to fit the KV cache of its rank",
             assumed=True,
         ),
-        _least(wanted, rows),
+        _least(sizing, rows),
     ]
     if windows or cost.state:
         numbers.insert(
@@ -205,27 +205,27 @@ def kv_part(wanted: SizingWanted, taken: Considered, rows: Sequence[Considered])
     return SizedPart(KV, numbers)
 
 
-def longest_context(wanted: SizingWanted, replica: Replica) -> float:
+def longest_context(sizing: SizingInputs, replica: Replica) -> float:
     """Tokens of the longest request that fits the KV cache of a rank, at most those that the model takes."""
     fits = replica.kv.cost.longest(replica.kv.tokens * replica.kv.per_token)
-    return float(int(min(fits, wanted.shape.max_len or MOST_CONTEXT)))
+    return float(int(min(fits, sizing.shape.max_len or MOST_CONTEXT)))
 
 
-def _least(wanted: SizingWanted, rows: Sequence[Considered]) -> Predicted:
+def _least(sizing: SizingInputs, rows: Sequence[Considered]) -> Predicted:
     """Of the layouts looked at."""
     by_gpus = {row.sized.layout.gpus: row.sized.layout for row in reversed(rows)}
 
     def tokens_of(gpus: int) -> int:
         layout = by_gpus[gpus]
-        longest = kv_cost_of(wanted, layout).longest(memory_of(wanted, layout).kv)
+        longest = kv_cost_of(sizing, layout).longest(memory_of(sizing, layout).kv)
         return int(min(longest, 1e12))
 
-    least = least_gpus(tokens_of, wanted.traffic.context_p95, sorted(by_gpus))
+    least = least_gpus(tokens_of, sizing.traffic.context_p95, sorted(by_gpus))
     assert least is not None
     return number(
         ("least_gpus", "fewest GPUs for one of them", "GPUs"),
         float(least),
         formula="smallest TP x PP x DP whose KV cache holds one request of p95 context",
-        inputs={"p95 context": (wanted.traffic.context_p95, "tokens")},
+        inputs={"p95 context": (sizing.traffic.context_p95, "tokens")},
         source="arithmetic, of the layouts looked at",
     )

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from inferdoc.capacity.economics import price_per_million_tokens
+from inferdoc.capacity.service_level import price_per_million_tokens
 from inferdoc.sizing.choice import Considered
+from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.model import SizedPart
 from inferdoc.sizing.number import at_ends, number
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.wanted import SizingWanted
 
 MONEY = "money"
 
@@ -24,18 +24,18 @@ class GpuPrice:
 
 
 def money_part(
-    wanted: SizingWanted, taken: Considered, price: GpuPrice, replicas: Callable[[Replica], float | None] | None
+    sizing: SizingInputs, taken: Considered, price: GpuPrice, replicas: Callable[[Replica], float | None] | None
 ) -> SizedPart:
     """A million answer tokens of a replica that is as busy as it may be, and of the fleet at its rate, where there is
     one. replicas: that it takes, None without a rate."""
-    answers, gpus = wanted.traffic.output.mean, taken.sized.layout.gpus
-    rate = None if taken.replicas is None else taken.share(wanted.traffic) * taken.replicas
+    answers, gpus = sizing.traffic.output.mean, taken.sized.layout.gpus
+    rate = None if taken.replicas is None else taken.share(sizing.traffic) * taken.replicas
     of_replica = gpus * price.of_gpu_hour
     unit, source = price.currency, "[prices] of the configuration"
     inputs = {"a GPU-hour": (price.of_gpu_hour, unit), "answer tokens": (answers, "tokens")}
 
     def busy(replica: Replica) -> float | None:
-        streams, _ = replica.within(wanted.ttft, wanted.itl)
+        streams, _ = replica.within(sizing.ttft, sizing.itl)
         return price_per_million_tokens(of_replica, replica.rate(streams) * answers) if streams else None
 
     numbers = [

@@ -30,7 +30,7 @@ from inferdoc.capacity.step_time import (
     prefill_steps,
     step_seconds,
 )
-from inferdoc.sizing.wanted import EngineLimits, Parallelism, TrafficAsked, TrafficClass
+from inferdoc.sizing.inputs import EngineLimits, Parallelism, TrafficClass, TrafficInputs
 
 LATE = 0.05
 """Share of requests that may wait for a slot: objectives are about the 95th percentile."""
@@ -72,7 +72,7 @@ class Replica:
     prompt: Machine
     weights: Weights
     kv: KvSpace
-    traffic: TrafficAsked
+    traffic: TrafficInputs
     limits: EngineLimits
     host: float
     collectives: Callable[[float], float]

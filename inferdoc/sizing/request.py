@@ -1,4 +1,4 @@
-"""From what a user asked for to a sizing: every flag checked, one line for each fault."""
+"""From command options to the inputs of a sizing: every flag checked, one line for each fault."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
-from inferdoc.sizing.live import LivePool
-from inferdoc.sizing.model import SizeAnswer
-from inferdoc.sizing.money_part import GpuPrice
-from inferdoc.sizing.wanted import (
+from inferdoc.sizing.inputs import (
     TAIL,
     Drafting,
     EngineLimits,
     Parallelism,
-    SizingWanted,
+    SizingInputs,
     TokenLength,
-    TrafficAsked,
     TrafficClass,
+    TrafficInputs,
     mixed_length,
 )
+from inferdoc.sizing.live import LivePool
+from inferdoc.sizing.model import SizeAnswer
+from inferdoc.sizing.money_part import GpuPrice
+from inferdoc.sizing.offpeak import batch_job
 from inferdoc.times import length_of
 from inferdoc.words import figure
 
@@ -53,8 +54,8 @@ WITHOUT_BF16 = ("t4",)
 """vLLM refuses BF16 below compute capability 8.0."""
 
 
-def sized_as_asked(
-    asked: Mapping[str, Any],
+def sized_for_request(
+    options: Mapping[str, Any],
     catalogue: Catalogue,
     like: LivePool | None = None,
     prices: PricesSection | None = None,
@@ -62,24 +63,24 @@ def sized_as_asked(
     """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
     for money. Raises InferdocError."""
     if like is None:
-        wanted = wanted_as_asked(asked, catalogue)
-        return answered(wanted, price=_price(wanted, prices))
-    if asked.get("tp") is None:
+        sizing = sizing_inputs(options, catalogue)
+        return answered(sizing, price=_price(sizing, prices))
+    if options.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
-    wanted = wanted_as_asked(_as_live(asked, like, catalogue), catalogue)
-    layout = Parallelism(asked["tp"], asked.get("pp") or 1, asked.get("dp") or 1)
-    return answered(*calibrated(wanted, like, layout), _price(wanted, prices))
+    sizing = sizing_inputs(_with_live(options, like, catalogue), catalogue)
+    layout = Parallelism(options["tp"], options.get("pp") or 1, options.get("dp") or 1)
+    return answered(*calibrated(sizing, like, layout), _price(sizing, prices))
 
 
-def _price(wanted: SizingWanted, prices: PricesSection | None) -> GpuPrice | None:
+def _price(sizing: SizingInputs, prices: PricesSection | None) -> GpuPrice | None:
     """Of a GPU-hour of the tier; None without one."""
-    found = None if prices is None else prices.per_gpu_hour(wanted.tier_name)
+    found = None if prices is None else prices.per_gpu_hour(sizing.tier_name)
     return None if prices is None or found is None else GpuPrice(found, prices.currency)
 
 
-def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
+def _with_live(options: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
     """The options with the pool's own figures where none are given."""
-    if asked.get("model") is None and model_known(pool.model, catalogue) is None:
+    if options.get("model") is None and model_known(pool.model, catalogue) is None:
         raise InferdocError(
             f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
         )
@@ -87,8 +88,8 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
         raise InferdocError(f"--like {pool.name}: its pods do {pool.role} alone; size knows pods that do both")
     known = model_known(pool.model, catalogue)
     for flag, given, true in (
-        ("model", None if asked.get("model") is None else model_known(asked["model"], catalogue), known),
-        ("tier", asked.get("tier"), pool.tier),
+        ("model", None if options.get("model") is None else model_known(options["model"], catalogue), known),
+        ("tier", options.get("tier"), pool.tier),
     ):
         if given is not None and true is not None and given.lower() != true.lower():
             raise InferdocError(
@@ -99,46 +100,46 @@ def _as_live(asked: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> 
         "tier": pool.tier,
         "prompt_tokens": f"{pool.prompt.mean:.6g},{pool.prompt.p95:.6g}",
         "output_tokens": f"{pool.output.mean:.6g},{pool.output.p95:.6g}",
-        "rate": pool.rate if asked.get("concurrency") is None else None,
+        "rate": pool.rate if options.get("concurrency") is None else None,
         "prefix_share": pool.prefix_share,
         "pp": 1,
     }
-    return {**asked, **{key: value for key, value in own.items() if asked.get(key) is None}}
+    return {**options, **{key: value for key, value in own.items() if options.get(key) is None}}
 
 
-def with_slo(asked: Mapping[str, Any]) -> dict[str, Any]:
+def with_slo(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options with both objectives of --slo as --ttft and --itl. Raises InferdocError."""
-    given = asked.get("slo")
+    given = options.get("slo")
     if given is None:
-        return dict(asked)
+        return dict(options)
     found: dict[str, Any] = {}
     for part in str(given).split(","):
         name, equals, value = part.strip().partition("=")
         if name not in ("ttft", "itl") or not equals or name in found:
             raise InferdocError(f"--slo {given}: expected ttft=2s,itl=50ms, or one of the two")
-        if asked.get(name) is not None:
+        if options.get(name) is not None:
             raise InferdocError(f"--slo and --{name} are mutually exclusive")
         found[name] = value
-    return {**asked, **found}
+    return {**options, **found}
 
 
-def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWanted:
+def sizing_inputs(options: Mapping[str, Any], catalogue: Catalogue) -> SizingInputs:
     """What the values of the command's options describe, each checked. Raises InferdocError."""
     assumed: list[str] = []
-    of_lengths = () if asked.get("classes") else ("prompt_tokens", "output_tokens")
+    of_lengths = () if options.get("classes") else ("prompt_tokens", "output_tokens")
     for key in ("model", "tier", *of_lengths):
-        if asked.get(key) is None:
+        if options.get(key) is None:
             raise InferdocError(f"--{key.replace('_', '-')} is needed, or --like with a live pool that shows it")
-    shape = shape_named(str(asked["model"]), catalogue)
-    name, tier = tier_named(str(asked["tier"]), catalogue)
-    dtype = _dtype(asked.get("dtype"), shape, assumed)
-    kv_dtype = _kv_dtype(asked.get("kv_dtype"), shape, assumed)
-    traffic = _traffic(asked, shape, assumed)
-    limits = _limits(asked, name, tier, assumed)
+    shape = shape_named(str(options["model"]), catalogue)
+    name, tier = tier_named(str(options["tier"]), catalogue)
+    dtype = _dtype(options.get("dtype"), shape, assumed)
+    kv_dtype = _kv_dtype(options.get("kv_dtype"), shape, assumed)
+    traffic = _traffic(options, shape, assumed)
+    limits = _limits(options, name, tier, assumed)
     for flag, width in (("dtype", dtype), ("kv-dtype", kv_dtype)):
         if name in WITHOUT_BF16 and width == "bf16":
             raise InferdocError(f"--{flag} bf16: {tier.title} has no BF16; give --dtype fp16 --kv-dtype fp16")
-    layouts, chosen = _layouts(asked, shape)
+    layouts, chosen = _layouts(options, shape)
     if shape.exact:
         assumed.append("bytes of the weights: as model.safetensors.index.json gives them")
     if shape.counted:
@@ -147,7 +148,7 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         assumed.append("heads that predict further tokens are not loaded: engines do so for speculation alone")
     if shape.kv.sparse:
         assumed.append("sparse attention reads the whole cache in a step: at most too slow")
-    return SizingWanted(
+    return SizingInputs(
         shape,
         dtype,
         kv_dtype,
@@ -158,13 +159,14 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
         chosen,
         traffic,
         limits,
-        _seconds(asked, "ttft", DEFAULT_TTFT, assumed),
-        _seconds(asked, "itl", DEFAULT_ITL, assumed),
-        _safety(asked, traffic, assumed),
+        _seconds(options, "ttft", DEFAULT_TTFT, assumed),
+        _seconds(options, "itl", DEFAULT_ITL, assumed),
+        _safety(options, traffic, assumed),
         catalogue.tiers,
-        asked.get("server") or ENGINES[0],
-        _drafting(asked, assumed),
-        objectives_given=asked.get("ttft") is not None or asked.get("itl") is not None,
+        options.get("server") or ENGINES[0],
+        _drafting(options, assumed),
+        batch_job(options.get("batch")),
+        objectives_given=options.get("ttft") is not None or options.get("itl") is not None,
         assumed=assumed,
     )
 
@@ -172,9 +174,12 @@ def wanted_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> SizingWan
 def shape_named(given: str, catalogue: Catalogue) -> ModelShape:
     """The shape of a known model, or of the config.json that is given. Raises InferdocError."""
     path = Path(given)
-    if path.is_dir():
-        path = path / "config.json"
-    if path.suffix == ".json" or path.is_file():
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        is_file = path.suffix == ".json" or path.is_file()
+    except OSError as error:
+        raise InferdocError(f"--model {given[:60]}: cannot be read: {error.strerror or error}") from None
+    if is_file:
         beside = (_beside(path, name) for name in ("hf_quant_config.json", "model.safetensors.index.json"))
         return shape_of(given, _read(path), *beside)
     name = model_known(given, catalogue) or given.lower()
@@ -244,14 +249,14 @@ def _kv_dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
     return given
 
 
-def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) -> TrafficAsked:
-    classes = _classes(asked, assumed)
+def _traffic(options: Mapping[str, Any], shape: ModelShape, assumed: list[str]) -> TrafficInputs:
+    classes = _classes(options, assumed)
     if classes:
         prompt, output = (
             mixed_length([(each.share, getattr(each, part)) for each in classes]) for part in ("prompt", "output")
         )
     else:
-        prompt, output = _length(asked, "prompt_tokens", assumed), _length(asked, "output_tokens", assumed)
+        prompt, output = _length(options, "prompt_tokens", assumed), _length(options, "output_tokens", assumed)
     longest = prompt.mean + output.mean
     if shape.max_len and longest > shape.max_len:
         raise InferdocError(
@@ -261,15 +266,15 @@ def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) ->
     room = shape.max_len - output.mean
     if prompt.assumed and shape.max_len and prompt.p95 > room:
         prompt = replace(prompt, p95=room)
-    rate, concurrent = asked.get("rate"), asked.get("concurrency")
+    rate, concurrent = options.get("rate"), options.get("concurrency")
     if rate is not None and concurrent is not None:
         raise InferdocError("--rate and --concurrency are mutually exclusive")
-    if concurrent is None and rate is None and asked.get("max_num_seqs") == 1:
+    if concurrent is None and rate is None and options.get("max_num_seqs") == 1:
         concurrent = 1
         assumed.append("the next request follows when one is done, as --max-num-seqs is 1 (--rate)")
     if rate is not None and not 0 < rate <= MOST_RATE:
         raise InferdocError(f"--rate {rate:g}: expected requests per second, above 0 and at most {MOST_RATE:,.0f}")
-    share = asked.get("prefix_share")
+    share = options.get("prefix_share")
     if classes:
         share = sum(each.share * each.prompt.mean * each.prefix_share for each in classes) / prompt.mean
     if share is None:
@@ -277,22 +282,24 @@ def _traffic(asked: Mapping[str, Any], shape: ModelShape, assumed: list[str]) ->
         assumed.append("no prompt token hits the prefix cache (--prefix-share)")
     if not 0 <= share < 1:
         raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
-    return TrafficAsked(prompt, output, rate, share, concurrent, classes)
+    return TrafficInputs(prompt, output, rate, share, concurrent, classes)
 
 
 CLASS = "chat share=0.7 prompt=1500,4000 output=300,900 prefix=0.3 ttft=1s"
-CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft")
+CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft", "turns", "budget")
+MOST_TURNS = 10_000
 
 
-def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass, ...]:
+def _classes(options: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass, ...]:
     """The kinds of requests of --class, whose shares are of all requests."""
-    given = asked.get("classes") or ()
+    given = options.get("classes") or ()
     if not given:
         return ()
     for key in ("prompt_tokens", "output_tokens", "prefix_share"):
-        if asked.get(key) is not None:
+        if options.get(key) is not None:
             raise InferdocError(f"--class and --{key.replace('_', '-')} are mutually exclusive")
-    found = [_class(text, assumed) for text in given]
+    itl = _seconds(options, "itl", DEFAULT_ITL, [])
+    found = [_class(text, itl, assumed) for text in given]
     whole = sum(each.share for each in found)
     if abs(whole - 1.0) > 1e-6:
         raise InferdocError(f"--class: the shares add up to {whole:g}; expected 1")
@@ -301,11 +308,13 @@ def _classes(asked: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass
     return tuple(found)
 
 
-def _class(text: str, assumed: list[str]) -> TrafficClass:
+def _class(text: str, itl: float, assumed: list[str]) -> TrafficClass:
     name, *rest = text.split() or [""]
     values = dict(part.partition("=")[::2] for part in rest)
     if not name or "=" in name or set(values) - set(CLASS_KEYS) or not {"share", "prompt", "output"} <= set(values):
-        raise InferdocError(f'--class "{text}": expected for example "{CLASS}"; prefix and ttft may be left out')
+        raise InferdocError(
+            f'--class "{text}": expected for example "{CLASS}"; prefix and ttft are optional, as are turns and budget'
+        )
     lengths = {f"--class {name} {key}": values[key] for key in ("prompt", "output")}
     prompt, output = (_tokens(flag, length, assumed) for flag, length in lengths.items())
     try:
@@ -316,11 +325,32 @@ def _class(text: str, assumed: list[str]) -> TrafficClass:
         raise InferdocError(f"--class {name}: expected shares of 0 to 1, 0.7 for 70 %")
     ttft = values.get("ttft")
     limit = None if ttft is None else math.inf if ttft == "none" else length_of(ttft, f"--class {name} ttft")
+    if "budget" in values or "turns" in values:
+        if ttft is not None:
+            raise InferdocError(f"--class {name}: ttft and budget are mutually exclusive")
+        limit = _turn_limit(name, values, output.mean * itl, assumed)
     return TrafficClass(name, share, prompt, output, prefix, limit)
 
 
-def _length(asked: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
-    return _tokens(f"--{key.replace('_', '-')}", str(asked[key]), assumed)
+def _turn_limit(name: str, values: Mapping[str, str], decode: float, assumed: list[str]) -> float:
+    """TTFT objective of a turn: the budget of a session over its turns, less the seconds of the output at the ITL
+    objective."""
+    turns = values.get("turns", "")
+    if "budget" not in values or not turns.isdecimal() or not 1 <= int(turns) <= MOST_TURNS:
+        raise InferdocError(f"--class {name}: expected turns and budget of a session: turns=20 budget=5m")
+    budget = length_of(values["budget"], f"--class {name} budget")
+    limit = budget / int(turns) - decode
+    if limit <= 0:
+        raise InferdocError(
+            f"--class {name}: {turns} turns take {figure(decode * int(turns), 's')} at the ITL objective alone, more "
+            f"than the budget of {values['budget']}; take fewer turns, shorter outputs or a lower --itl"
+        )
+    assumed.append(f"class {name}: TTFT p95 of a turn {figure(limit, 's')}, from {values['budget']} for {turns} turns")
+    return limit
+
+
+def _length(options: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
+    return _tokens(f"--{key.replace('_', '-')}", str(options[key]), assumed)
 
 
 def _tokens(flag: str, text: str, assumed: list[str]) -> TokenLength:
@@ -339,7 +369,7 @@ def _tokens(flag: str, text: str, assumed: list[str]) -> TokenLength:
     return TokenLength(numbers[0], numbers[1])
 
 
-def _limits(asked: Mapping[str, Any], name: str, tier: Tier, assumed: list[str]) -> EngineLimits:
+def _limits(options: Mapping[str, Any], name: str, tier: Tier, assumed: list[str]) -> EngineLimits:
     """Those of vLLM 0.32's API server where none are given, by the memory of the GPU."""
     memory = tier.memory_gib.value
     if memory >= LARGE_MEMORY_GIB:
@@ -349,34 +379,34 @@ def _limits(asked: Mapping[str, Any], name: str, tier: Tier, assumed: list[str])
     else:
         batched, sequences = 2048, 256
     chosen = []
-    budget = int(asked.get("max_num_batched_tokens") or batched)
+    budget = int(options.get("max_num_batched_tokens") or batched)
     sequences = min(sequences, budget)
-    if (asked.get("max_num_seqs") or 0) > budget:
+    if (options.get("max_num_seqs") or 0) > budget:
         raise InferdocError(
-            f"--max-num-seqs {asked['max_num_seqs']}: more than the {budget} of --max-num-batched-tokens; vLLM does "
+            f"--max-num-seqs {options['max_num_seqs']}: more than the {budget} of --max-num-batched-tokens; vLLM does "
             "not start so"
         )
     for flag, value in (("max_num_seqs", sequences), ("max_num_batched_tokens", batched)):
-        given = asked.get(flag)
+        given = options.get(flag)
         if given is None:
             assumed.append(f"--{flag.replace('_', '-')} {value}, vLLM's default on such a GPU")
         chosen.append(value if given is None else int(given))
-    share = asked.get("gpu_memory_utilization")
+    share = options.get("gpu_memory_utilization")
     if share is None:
         share = MEMORY_SHARE
         assumed.append(f"--gpu-memory-utilization {share:g}, vLLM's default")
     if not 0 < share <= 1:
         raise InferdocError(f"--gpu-memory-utilization {share:g}: expected a share above 0, at most 1")
-    adapters = asked.get("max_loras") or 0
-    if asked.get("max_lora_rank") is not None and not adapters:
+    adapters = options.get("max_loras") or 0
+    if options.get("max_lora_rank") is not None and not adapters:
         raise InferdocError("--max-lora-rank needs --max-loras")
     if adapters:
         assumed.append("adapters change all linear layers, of a model with experts those of the attention")
-    return EngineLimits(chosen[0], chosen[1], share, adapters, asked.get("max_lora_rank") or 16)
+    return EngineLimits(chosen[0], chosen[1], share, adapters, options.get("max_lora_rank") or 16)
 
 
-def _drafting(asked: Mapping[str, Any], assumed: list[str]) -> Drafting | None:
-    text, cost = asked.get("accepted"), asked.get("draft_cost")
+def _drafting(options: Mapping[str, Any], assumed: list[str]) -> Drafting | None:
+    text, cost = options.get("accepted"), options.get("draft_cost")
     if text is None:
         if cost is not None:
             raise InferdocError("--draft-cost needs --accepted")
@@ -397,9 +427,9 @@ def _drafting(asked: Mapping[str, Any], assumed: list[str]) -> Drafting | None:
     return Drafting(shares, cost)
 
 
-def _layouts(asked: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Parallelism, ...], bool]:
+def _layouts(options: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Parallelism, ...], bool]:
     """The layouts to look at, and whether the choice is ours."""
-    tensor, pipeline, data = asked.get("tp"), asked.get("pp"), asked.get("dp") or 1
+    tensor, pipeline, data = options.get("tp"), options.get("pp"), options.get("dp") or 1
     head = shape.kv.head_size or shape.kv.window_head_size
     heads = shape.attention_width // head if head else 0
     if tensor is not None:
@@ -415,8 +445,8 @@ def _layouts(asked: Mapping[str, Any], shape: ModelShape) -> tuple[tuple[Paralle
     return tuple(found), tensor is None
 
 
-def _seconds(asked: Mapping[str, Any], key: str, default: float, assumed: list[str]) -> float:
-    given = asked.get(key)
+def _seconds(options: Mapping[str, Any], key: str, default: float, assumed: list[str]) -> float:
+    given = options.get(key)
     if given is None:
         words = "time to first token, p95" if key == "ttft" else "time between tokens, mean"
         assumed.append(f"objective for {words}: {figure(default, 's')} (--{key})")
@@ -427,8 +457,8 @@ def _seconds(asked: Mapping[str, Any], key: str, default: float, assumed: list[s
     return seconds
 
 
-def _safety(asked: Mapping[str, Any], traffic: TrafficAsked, assumed: list[str]) -> float:
-    given = asked.get("safety")
+def _safety(options: Mapping[str, Any], traffic: TrafficInputs, assumed: list[str]) -> float:
+    given = options.get("safety")
     if given is None:
         if traffic.rate is not None:
             assumed.append(f"{HEADROOM_NEW:g} x the rate, as for a load that nobody has measured (--safety)")

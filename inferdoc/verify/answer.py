@@ -16,7 +16,7 @@ from inferdoc.times import moment_of, rfc3339
 from inferdoc.verify.measure import LEAST, SETTLING, kept, moves_of_evidence, moves_of_users, outcome_of, sides
 from inferdoc.verify.model import VERIFICATION_SCHEMA_ID, Verification
 from inferdoc.version import __version__
-from inferdoc.whatif.answer import limits_as_asked
+from inferdoc.whatif.answer import limits_for_request
 from inferdoc.whatif.live import STEP, observed
 from inferdoc.whatif.model import WhatIfAnswer
 
@@ -31,7 +31,7 @@ MOST_HISTORY = "24h"
 
 def verified(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> Verification:
     """What the step has brought. Raises InferdocError."""
-    wanted = verify_as_asked(asked, catalogue)
+    wanted = verify_for_request(asked, catalogue)
     pool = observed(source, config, catalogue, {**asked, "history": MOST_HISTORY})
     both = sides(pool, wanted.onset, wanted.step_at)
     if both is None:
@@ -39,7 +39,7 @@ def verified(source: Identified, config: Config, catalogue: Catalogue, asked: Ma
             f"{pool.name}: {LEAST} minutes with traffic are needed between onset and step, and after the step from "
             f"{SETTLING // 60} minutes on; give --at as it was, or wait"
         )
-    limits = limits_as_asked(pool, catalogue, asked)
+    limits = limits_for_request(pool, catalogue, asked)
     titles = {
         name: (catalogue.signals[name].title, catalogue.signals[name].unit, str(catalogue.signals[name].harm))
         for name in wanted.evidence
@@ -73,7 +73,7 @@ MOST_BEFORE = 3600
 
 
 @dataclass(frozen=True)
-class VerifyAsked:
+class VerifyRequest:
     """onset, step_at: Unix seconds; evidence: signal -> the pods it was seen on; prediction: None without one."""
 
     finding: str
@@ -83,7 +83,7 @@ class VerifyAsked:
     prediction: WhatIfAnswer | None
 
 
-def verify_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> VerifyAsked:
+def verify_for_request(asked: Mapping[str, Any], catalogue: Catalogue) -> VerifyRequest:
     """The finding of --diagnosis FILE, or a cause with --onset. Raises InferdocError."""
     if not asked.get("finding"):
         raise InferdocError(
@@ -112,7 +112,7 @@ def verify_as_asked(asked: Mapping[str, Any], catalogue: Catalogue) -> VerifyAsk
             "--at: the step must come after the onset; what was before it is compared with what came after"
         )
     predicted = asked.get("prediction")
-    return VerifyAsked(
+    return VerifyRequest(
         name,
         max(onset, step_at - MOST_BEFORE),
         step_at,

@@ -17,7 +17,7 @@ from inferdoc.canary.pairs import ArmCounts
 from inferdoc.verify.model import MeasuredMove, Outcome, PredictionKept
 from inferdoc.whatif.live import FINISHED, ITL, PREFILL, PROMPT, STEP, TPOT, TTFT, ObservedPool
 from inferdoc.whatif.model import WhatIfAnswer
-from inferdoc.whatif.play import TimesCounted
+from inferdoc.whatif.run_simulation import TimesCounted
 
 if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
@@ -43,7 +43,7 @@ class BeforeAfter:
         return np.stack([side.counters[name].sum(axis=0) for side in (self.after, self.before)])
 
     def moved(self, above: str, below: str) -> float:
-        """After over before of one counter over another, less 1; 0 where nothing tells."""
+        """After over before of one counter over another, less 1; 0 where nothing shows."""
         (after, before), (of_after, of_before) = (self.sums(name).sum(axis=1) for name in (above, below))
         known = min(before, of_before, of_after) > 0
         return float(after / of_after / (before / of_before) - 1.0) if known else 0.0

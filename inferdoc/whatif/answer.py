@@ -1,4 +1,4 @@
-"""From what a user asked for to the document of a what-if."""
+"""From what a user requested to the document of a what-if."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from inferdoc.whatif.calibrate import calibrated
 from inferdoc.whatif.calibrate_pair import CalibratedPair, calibrated_pair
 from inferdoc.whatif.changes import changed_pool
 from inferdoc.whatif.live import STEP, ObservedPool
-from inferdoc.whatif.model import WHATIF_SCHEMA_ID, Banded, HeldRow, WhatIfAnswer, WhatIfRow
+from inferdoc.whatif.model import WHATIF_SCHEMA_ID, Banded, HoldoutRow, WhatIfAnswer, WhatIfRow
 from inferdoc.whatif.pair_changes import changed_pair
-from inferdoc.whatif.pairs import ObservedPair, observed_as_asked
+from inferdoc.whatif.pairs import ObservedPair, observed_for_request
 from inferdoc.whatif.predict import (
     QUANTITIES,
     SEEDS,
@@ -32,7 +32,7 @@ from inferdoc.whatif.predict import (
     plays_now,
     predicted,
 )
-from inferdoc.whatif.settings_asked import refuse_sides, settings_asked
+from inferdoc.whatif.settings import refuse_sides, settings_for_request
 from inferdoc.words import figure, how_many
 
 if TYPE_CHECKING:
@@ -41,20 +41,22 @@ if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
 
 LARGE_ERROR = 0.15
-"""Of the held half, that is said aloud."""
+"""Of the holdout half, that is said aloud."""
 DEFAULT_TTFT, DEFAULT_TPOT = 2.5, 0.2
 """Seconds, where no objective is in force: those of alerts/slo.yaml."""
 
 
-def whatif_as_asked(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> WhatIfAnswer:
-    """The answer that the values of the command's options ask for. Raises InferdocError."""
-    wanted = settings_asked(asked["settings"], "--set")
+def whatif_for_request(
+    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+) -> WhatIfAnswer:
+    """The answer that the values of the command's options request. Raises InferdocError."""
+    wanted = settings_for_request(asked["settings"], "--set")
     if not wanted:
         raise InferdocError("--set: what is to change? for example --set replicas=4")
-    given = settings_asked(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
-    live = observed_as_asked(source, config, catalogue, asked)
-    pool = calibrated_as_observed(live, catalogue, given, limits_as_asked(live, catalogue, asked))
-    change = changed_as_asked(pool, wanted, catalogue)
+    given = settings_for_request(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
+    live = observed_for_request(source, config, catalogue, asked)
+    pool = calibrated_as_observed(live, catalogue, given, limits_for_request(live, catalogue, asked))
+    change = changed_for_request(pool, wanted, catalogue)
     given_as = dict(part.split("=", 1) for part in asked["settings"])
     return as_document(live, pool, change, predicted(pool, change, plays_now(pool)), given_as, config)
 
@@ -104,7 +106,7 @@ def calibrated_as_observed(
     return calibrated(live, catalogue, given, limits)
 
 
-def changed_as_asked(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Catalogue) -> Changed:
+def changed_for_request(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Catalogue) -> Changed:
     """It after a change. Raises InferdocError for what cannot be."""
     if isinstance(pool, CalibratedPair):
         return changed_pair(pool, wanted, catalogue)
@@ -112,7 +114,7 @@ def changed_as_asked(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Cat
     return changed_pool(pool, wanted, catalogue)
 
 
-def limits_as_asked(
+def limits_for_request(
     live: ObservedPool | ObservedPair, catalogue: Catalogue, asked: Mapping[str, Any]
 ) -> tuple[float, float]:
     """Seconds to the first token and per token that count as good: as given, else the objectives in force, of the first
@@ -198,10 +200,10 @@ def _exact(name: str, title: str, unit: str, values: list[float], formula: str, 
     )
 
 
-def _held(pool: Calibrated) -> list[HeldRow]:
+def _held(pool: Calibrated) -> list[HoldoutRow]:
     titles = {each.name: each.title for each in QUANTITIES}
     return [
-        HeldRow(
+        HoldoutRow(
             each.name,
             each.title or titles[each.name],
             each.unit,

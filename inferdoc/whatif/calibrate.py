@@ -22,7 +22,7 @@ from inferdoc.whatif.live import (
     TTFT,
     ObservedPool,
 )
-from inferdoc.whatif.play import TIMED, PlayedPool, TimesCounted, played
+from inferdoc.whatif.run_simulation import TIMED, PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PlayedSetting
 from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted
 from inferdoc.whatif.traffic import rates_of, traffic_of
@@ -44,13 +44,13 @@ LATENCIES = {
     "itl_p50": (ITL, 0.5),
     "itl_p99": (ITL, 0.99),
 }
-"""Quantiles of which the held half tells the error."""
+"""Quantiles of which the holdout half tells the error."""
 POLICY: Policy = "least-loaded"
 
 
 @dataclass(frozen=True)
-class HeldError:
-    """One quantity of the held half. predicted: median of the plays; title: where it is none of the predicted ones."""
+class HoldoutError:
+    """A quantity of the holdout half. predicted: median of the plays; title: where it is none of the predicted ones."""
 
     name: str
     unit: str
@@ -75,7 +75,7 @@ class CalibratedPool:
     observed: ObservedPool
     setting: PlayedSetting
     steps: StepFit
-    held: tuple[HeldError, ...]
+    held: tuple[HoldoutError, ...]
     shape: ModelShape | None
     limits: tuple[float, float]
 
@@ -232,27 +232,27 @@ def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
     return max(UNBOUND, round(seen))
 
 
-def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]) -> tuple[HeldError, ...]:
-    """Plays of the held half in the buckets of the engines, against what these counted."""
+def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]) -> tuple[HoldoutError, ...]:
+    """Plays of the holdout half in the buckets of the engines, against what these counted."""
     plays = [played(setting.scenario(seed)) for seed in HELD_SEEDS]
     counted = {name: TimesCounted(late.spreads[name].bounds, late.spreads[name].counts) for name in TIMED}
     rows = [
-        held_quantile(name, "", [play.times[metric] for play in plays], counted[metric], share)
+        holdout_quantile(name, "", [play.times[metric] for play in plays], counted[metric], share)
         for name, (metric, share) in LATENCIES.items()
     ]
     served = late.total(FINISHED) / late.seconds
-    rows.append(held_row("served", "1/s", [play.rate for play in plays], served))
+    rows.append(holdout_row("served", "1/s", [play.rate for play in plays], served))
     good = max(0.0, counted[TTFT].within(limits[0]) + counted[TPOT].within(limits[1]) - 1.0) * served
-    rows.append(held_row("goodput", "1/s", [_good(play, counted, limits) for play in plays], good))
+    rows.append(holdout_row("goodput", "1/s", [_good(play, counted, limits) for play in plays], good))
     return tuple(rows)
 
 
-def held_quantile(
+def holdout_quantile(
     name: str, title: str, plays: Sequence[TimesCounted], measured: TimesCounted, share: float
-) -> HeldError:
+) -> HoldoutError:
     """A quantile of plays in the buckets in which it was measured."""
     shown = [each.coarser(measured.bounds).quantile(share) for each in plays]
-    return HeldError(name, "s", float(np.median(shown)), measured.quantile(share), title)
+    return HoldoutError(name, "s", float(np.median(shown)), measured.quantile(share), title)
 
 
 def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[float, float]) -> float:
@@ -263,6 +263,6 @@ def _good(play: PlayedPool, like: Mapping[str, TimesCounted], limits: tuple[floa
     return max(0.0, sum(shares) - 1.0) * play.rate
 
 
-def held_row(name: str, unit: str, shown: Sequence[float], measured: float) -> HeldError:
+def holdout_row(name: str, unit: str, shown: Sequence[float], measured: float) -> HoldoutError:
     """A quantity of which plays showed so much."""
-    return HeldError(name, unit, float(np.median(shown)), measured)
+    return HoldoutError(name, unit, float(np.median(shown)), measured)

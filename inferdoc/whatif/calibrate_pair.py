@@ -1,7 +1,7 @@
 """From what prefill and decode pods counted to what plays them together.
 
 Each side is fitted by itself, since each counts its own steps: prefill pods as engines that write one token, decode
-pods behind an engine that takes no time. Together they are played for the held half and for every prediction."""
+pods behind an engine that takes no time. Together they are played for the holdout half and for every prediction."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.transfer import transfer_seconds
+from inferdoc.capacity.disaggregation import transfer_seconds
 from inferdoc.simulate.link import Link
 from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
     HELD_SEEDS,
     CalibratedPool,
     FittedPool,
-    HeldError,
+    HoldoutError,
     PoolBasis,
     at_rates_of,
-    held_quantile,
-    held_row,
+    holdout_quantile,
+    holdout_row,
     pool_basis,
 )
 from inferdoc.whatif.live import FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPool
-from inferdoc.whatif.pair_setting import PairSetting
 from inferdoc.whatif.pairs import APART, ObservedPair
-from inferdoc.whatif.play import PlayedPool, TimesCounted, played
-from inferdoc.whatif.settings_asked import of_side
+from inferdoc.whatif.run_simulation import PlayedPool, TimesCounted, played
+from inferdoc.whatif.setting import PairSetting
+from inferdoc.whatif.settings import of_side
 from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CalibratedPair:
     prefill: CalibratedPool
     decode: CalibratedPool
     setting: PairSetting
-    held: tuple[HeldError, ...]
+    held: tuple[HoldoutError, ...]
     limits: tuple[float, float]
 
     @property
@@ -123,12 +123,12 @@ def _link(pair: ObservedPair, bases: Mapping[str, PoolBasis]) -> float:
     return of_token * tokens / moving
 
 
-def _held(setting: PairSetting, late: ObservedPair, limits: tuple[float, float]) -> tuple[HeldError, ...]:
-    """Plays of the held half in the buckets of the engines, against what these counted. What clients wait for in all no
-    engine counts: of first tokens each side is held by itself."""
+def _held(setting: PairSetting, late: ObservedPair, limits: tuple[float, float]) -> tuple[HoldoutError, ...]:
+    """Plays of the holdout half in the buckets of the engines, against what these counted. No engine counts all
+    that clients wait for: of first tokens each side is compared by itself."""
     plays = [played(setting.scenario(seed), apart=True) for seed in HELD_SEEDS]
     rows = [
-        held_quantile(
+        holdout_quantile(
             f"ttft_{role}_{name}",
             f"first token, {role} pods, {name}",
             [play.waits[role] for play in plays],
@@ -140,15 +140,15 @@ def _held(setting: PairSetting, late: ObservedPair, limits: tuple[float, float])
     ]
     gaps = _counted(late.decode, ITL)
     rows += [
-        held_quantile(f"itl_{name}", "", [play.times[ITL] for play in plays], gaps, share)
+        holdout_quantile(f"itl_{name}", "", [play.times[ITL] for play in plays], gaps, share)
         for name, share in QUANTILES.items()
     ]
     served = late.decode.total(FINISHED) / late.decode.seconds
-    rows.append(held_row("served", "1/s", [play.rate for play in plays], served))
+    rows.append(holdout_row("served", "1/s", [play.rate for play in plays], served))
     sides = {TTFT: _counted(late.prefill, TTFT), TPOT: _counted(late.decode, TPOT)}
     measured = _good(sides, limits) * served
     good = [_good(_like(play, sides), limits) * play.rate for play in plays]
-    return (*rows, held_row("goodput", "1/s", good, measured))
+    return (*rows, holdout_row("goodput", "1/s", good, measured))
 
 
 def _counted(pool: ObservedPool, name: str) -> TimesCounted:

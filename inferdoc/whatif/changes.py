@@ -34,7 +34,7 @@ STEP_WITH_DRAFTS = ("weights", "kv_token", "token", "token_distance")
 class ChangedPool:
     """setting: what plays the pool after the change; factors: on the parts of a step; guesses: what of the change
     nothing measured, in words; drafts_before: length of the drafts that are part of the measured steps, where another
-    one is asked for; steps: as fitted to the pool as it is."""
+    one is requested; steps: as fitted to the pool as it is."""
 
     setting: PlayedSetting
     factors: Mapping[str, float]
@@ -163,7 +163,7 @@ def _of_drafts(then: PlayedSetting, wanted: Mapping[str, Any], guesses: list[str
     accepted = wanted.get("accepted", then.accepted)
     if drafts and not accepted:
         raise InferdocError(
-            f"--set draft-tokens={drafts}: the pool drafts nothing now, so nothing tells what would be accepted: give "
+            f"--set draft-tokens={drafts}: the pool drafts nothing now, so nothing shows what would be accepted: give "
             "--set accepted=0.8,0.6,0.42"
         )
     if "accepted" in wanted and not drafts:

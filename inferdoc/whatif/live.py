@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
 
 STEP = 60
-"""Seconds of a stretch: four scrapes of 15 s."""
+"""Seconds of an interval: four scrapes of 15 s."""
 LEAST = 8
-"""Stretches with traffic that a calibration and its held half need."""
+"""Stretches with traffic that a calibration and its holdout half need."""
 MOST_SECONDS = 86400
 GAUGES = ("waiting", "kv_capacity_tokens", "kv_block_size")
 RUNNING = "running"
 """Is always gathered."""
 SCRAPE = 15
-"""Seconds between two looks at a gauge that goes up and down within a stretch."""
+"""Seconds between two looks at a gauge that goes up and down within an interval."""
 GLANCES = ("waiting", "kv_usage")
 TTFT, ITL, TPOT = (
     "vllm:time_to_first_token_seconds",
@@ -85,9 +85,9 @@ class Spread:
 
 @dataclass(frozen=True)
 class ObservedPool:
-    """begin: Unix seconds; counters: name -> float64[pods, stretches], increases; gauges: signal -> the same, NaN where
-    not told; glances: the same every SCRAPE seconds; spreads: histogram -> its buckets; gpus: of a pod, None where not
-    told; engines: of a pod; settings: labels of vllm:cache_config_info."""
+    """begin: Unix seconds; counters: name -> float64[pods, stretches], increases; gauges: signal -> the same, NaN if
+    unknown; glances: the same every SCRAPE seconds; spreads: histogram -> its buckets; gpus: of a pod, None if
+    unknown; engines: of a pod; settings: labels of vllm:cache_config_info."""
 
     name: str
     pool: Pool
@@ -118,7 +118,7 @@ class ObservedPool:
 
     @property
     def end(self) -> int:
-        """Unix seconds just after the last stretch."""
+        """Unix seconds just after the last interval."""
         return self.begin + self.stretches * STEP
 
     def total(self, name: str) -> float:
@@ -131,14 +131,14 @@ class ObservedPool:
         return self.total(f"{name}_sum") / count if count else float("nan")
 
     def middle(self, gauge: str) -> float | None:
-        """Median of a gauge; None where no pod tells it."""
+        """Median of a gauge; None where no pod shows it."""
         values = self.gauges[gauge]
         return float(np.nanmedian(values)) if np.isfinite(values).any() else None
 
     @property
     def arrivals(self) -> np.ndarray:
         """float64[stretches]: requests that came. vLLM counts a request at its first token: those that came to wait
-        since the stretch before are added, those that no longer wait taken off."""
+        since the interval before are added, those that no longer wait taken off."""
         waiting = np.nansum(self.gauges["waiting"], axis=0)
         came = self.counters[f"{TTFT}_count"].sum(axis=0) + np.diff(waiting, prepend=waiting[0])
         requests: np.ndarray = np.maximum(came, 0.0)
@@ -239,8 +239,8 @@ def _last(made: Gathered, signal: str, key: Key, count: int) -> np.ndarray:
 
 
 def _at_work(whole: ObservedPool) -> ObservedPool:
-    """From the first stretch that was watched from its begin; counters of a page that nobody scraped before tell
-    nothing of the stretch in which it was first read."""
+    """From the first interval that was watched from its begin; counters of a page that nobody scraped before tell
+    nothing of the interval in which it was first read."""
     busy = np.flatnonzero(whole.counters[f"{TTFT}_count"].sum(axis=0) > 0)
     if len(busy) < LEAST + 1:
         raise InferdocError(

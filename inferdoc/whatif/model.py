@@ -37,7 +37,7 @@ class WhatIfRow(msgspec.Struct):
     source: str
 
 
-class HeldRow(msgspec.Struct):
+class HoldoutRow(msgspec.Struct):
     """One quantity of the second half of the history: as plays of the first half predict it, and as it was. error:
     predicted over measured, less 1; None where one of them is 0."""
 
@@ -51,7 +51,7 @@ class HeldRow(msgspec.Struct):
 
 class WhatIfAnswer(msgspec.Struct):
     """changes: settings by key, as given; minutes: of the history; guesses: what lies outside of what was measured, so
-    that bands are guesses; assumed: what nobody told; notes: what to know before using the numbers."""
+    that bands are guesses; assumed: what nobody gave; notes: what to know before using the numbers."""
 
     schema: str
     inferdoc_version: str
@@ -63,7 +63,7 @@ class WhatIfAnswer(msgspec.Struct):
     changes: dict[str, str]
     summary: str
     rows: list[WhatIfRow]
-    held: list[HeldRow]
+    held: list[HoldoutRow]
     machine: dict[str, float]
     guesses: list[str]
     assumed: list[str]

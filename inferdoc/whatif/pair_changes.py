@@ -11,9 +11,9 @@ from msgspec.structs import replace as with_fields
 from inferdoc.errors import InferdocError
 from inferdoc.whatif.calibrate_pair import CalibratedPair
 from inferdoc.whatif.changes import ChangedPool, changed_pool
-from inferdoc.whatif.pair_setting import PairSetting
 from inferdoc.whatif.pairs import APART
-from inferdoc.whatif.settings_asked import BOTH_SIDES, DECODE_ONLY, of_side, side_of
+from inferdoc.whatif.setting import PairSetting
+from inferdoc.whatif.settings import BOTH_SIDES, DECODE_ONLY, of_side, side_of
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue

@@ -49,7 +49,7 @@ class ObservedPair:
         return replace(self, prefill=self.prefill.part(first, last), decode=self.decode.part(first, last))
 
 
-def observed_as_asked(
+def observed_for_request(
     source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any], until: int | None = None
 ) -> ObservedPool | ObservedPair:
     """The pool that --pool names, or the only one; of a pool that does one phase, the pair. until: Unix seconds, None

@@ -15,9 +15,8 @@ from inferdoc.whatif.changes import ChangedPool
 from inferdoc.whatif.live import ITL, TTFT
 from inferdoc.whatif.model import SAME, Banded, Move
 from inferdoc.whatif.pair_changes import ChangedPair
-from inferdoc.whatif.pair_setting import PairSetting
-from inferdoc.whatif.play import PlayedPool, played
-from inferdoc.whatif.setting import PlayedSetting
+from inferdoc.whatif.run_simulation import PlayedPool, played
+from inferdoc.whatif.setting import PairSetting, PlayedSetting
 
 Calibrated = CalibratedPool | CalibratedPair
 Changed = ChangedPool | ChangedPair
@@ -37,7 +36,7 @@ FAR = 1.5
 """Times what was seen, beyond which a play is outside of what was measured (capacity.md, section J)."""
 LEAST_ERROR = 0.02
 NOTHING_HELD = 1.0
-"""The error (log) where the held half, or its plays, had none of what is asked for."""
+"""The error (log) where the holdout half, or its plays, had none of what is requested."""
 MOST_PLAYED, LEAST_STRETCHES = 15_000, 10
 """Requests of one play, and stretches that are played however many requests they hold."""
 
@@ -186,7 +185,7 @@ def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, chance:
 
 
 def _error(pool: Calibrated, name: str) -> float:
-    """Of the held half: that of the quantity, and as much again those of all latencies, since one alone may be right by
+    """Of the holdout half: that of the quantity, and as much again those of all latencies: one alone may be right by
     chance."""
     offs = {each.name: each.off for each in pool.held if math.isfinite(each.off)}
     kind = [off for other, off in offs.items() if other.startswith(("ttft", "itl"))]

@@ -25,7 +25,7 @@ from inferdoc.simulate.scenario import (
 WARM_UP = 180.0
 """Seconds that are played before the first that counts: caches fill, streams begin."""
 ONE_TOKEN = Length(1.0, 0.0, max=1)
-"""What a prefill pod writes of an answer: it is asked for one token, and decode writes them all."""
+"""What a prefill pod writes of an answer: it is requested one token, and decode writes them all."""
 NO_TIME = StepParts(weights=1e-6, kv_token=0.0, token=1e-10, front=1e-6)
 """Of an engine that stands before decode pods which are played alone."""
 MANY_BLOCKS, MANY = 2**22, 2**20
@@ -35,7 +35,7 @@ MANY_BLOCKS, MANY = 2**22, 2**20
 class PlayedSetting:
     """replicas: pods; gpus: of each; tier: their name; kv_tokens: of each pod; the limits as those of vLLM's flags;
     accepted: share of drafts whose first i tokens were all accepted; router: how requests are spread; assumed: what
-    nobody told, by key, in words; role: of its pods; link: bytes/s at which one decode pod reads KV."""
+    nobody gave, by key, in words; role: of its pods; link: bytes/s at which one decode pod reads KV."""
 
     replicas: int
     gpus: int
@@ -64,7 +64,7 @@ class PlayedSetting:
 
     @property
     def assumptions(self) -> list[str]:
-        """What nobody told, in words."""
+        """What nobody gave, in words."""
         return list(self.assumed.values())
 
     def scenario(self, seed: int, pods: int | None = None) -> Scenario:
@@ -138,3 +138,38 @@ def chances(accepted: tuple[float, ...], draft: int) -> tuple[float, ...]:
         before = share
     found += [found[-1] if found else 0.0] * (draft - len(found))
     return tuple(found[:draft])
+
+
+@dataclass(frozen=True)
+class PairSetting:
+    """prefill, decode: each as it would be played by itself; traffic: of both."""
+
+    prefill: PlayedSetting
+    decode: PlayedSetting
+    traffic: Stream
+
+    apart: ClassVar[bool] = True
+    """Whether two pools serve each request."""
+
+    @property
+    def sides(self) -> tuple[PlayedSetting, ...]:
+        """Its pools, the prefill pool first."""
+        return self.prefill, self.decode
+
+    @property
+    def assumptions(self) -> list[str]:
+        """What nobody gave of either, in words."""
+        return [f"{side.role}: {words}" for side in self.sides for words in side.assumptions]
+
+    def scenario(self, seed: int) -> Scenario:
+        """A play of all stretches."""
+        pools = tuple(side.pool_spec(side.role, side.replicas) for side in self.sides)
+        return play_of(pools, self.traffic, self.prefill.router, seed)
+
+    def with_steps(self, prefill: StepParts, decode: StepParts) -> PairSetting:
+        """The same on machines with other step times."""
+        return replace(self, prefill=self.prefill.with_steps(prefill), decode=self.decode.with_steps(decode))
+
+    def with_traffic(self, traffic: Stream) -> PairSetting:
+        """The same under other traffic."""
+        return replace(self, traffic=traffic)

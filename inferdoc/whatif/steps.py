@@ -2,7 +2,7 @@
 
 Time between tokens weighs steps by streams and mixes steps with and without prompts, and a prompt's own time holds
 waits for steps under way; so the parts are not regressed on these means: they are moved until plays show the same ones
-(the simulated method of moments). What a history does not tell apart, reading weights from a fixed part on a pool of
+(the simulated method of moments). What a history does not distinguish, reading weights from a fixed part on a pool of
 one load, stays near what published figures of the tier give."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.signal import Tier
 from inferdoc.simulate.scenario import StepParts
 from inferdoc.whatif.live import ITL, PREFILL, STEPS, TTFT, ObservedPool
-from inferdoc.whatif.play import PlayedPool, played
+from inferdoc.whatif.run_simulation import PlayedPool, played
 from inferdoc.whatif.setting import PlayedSetting
 from inferdoc.whatif.traffic import rates_of
 
@@ -230,7 +230,7 @@ def _of_play(play: PlayedPool, groups: Sequence[np.ndarray], pods: float) -> np.
 
 
 def _moments(sums: dict[str, np.ndarray], groups: Sequence[np.ndarray]) -> np.ndarray:
-    """float64[4 x groups]: mean seconds between tokens, of a prompt, to the first token, and steps of a stretch."""
+    """float64[4 x groups]: mean seconds between tokens, of a prompt, to the first token, and steps of an interval."""
     with np.errstate(invalid="ignore", divide="ignore"):
         means = [
             sums[f"{name}_sum"][group].sum() / sums[f"{name}_count"][group].sum()

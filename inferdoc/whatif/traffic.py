@@ -20,7 +20,7 @@ APART = 1e-9
 LEAST_HITS = 0.01
 """Share of the prompt tokens that hit; with less there is no shared beginning worth drawing."""
 MOST_PREFIXES, PREFIX_ROOM = 16, 0.2
-"""Shared beginnings, and the share of the KV cache that they take, where nothing tells how many there are: so few that
+"""Shared beginnings, and the share of the KV cache that they take, where nothing shows how many there are: so few that
 all of them stay cached (own choice)."""
 
 

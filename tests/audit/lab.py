@@ -30,7 +30,7 @@ def watched(
     step_s: float = 90.0,
     tier: str = "h100-80",
     settings: Mapping[str, str] | None = None,
-    gpus: int = 1,
+    gpus: int | Mapping[str, int] = 1,
     labels: Mapping[str, Mapping[str, str]] | None = None,
     slo: Sequence[SloSection] = (),
 ) -> Watched:
@@ -53,7 +53,7 @@ def watched(
     content = catalogue()
     view = make_view(frame, resolve(frame, content.tiers), None, content.signals)
     shown_settings = {unit: {k: (v, 1.0) for k, v in (settings or {}).items()} for unit in view.units}
-    own = [PodSection(pod=".*", gpus=gpus)]
+    own = [PodSection(pod=pod, gpus=count) for pod, count in ({".*": gpus} if isinstance(gpus, int) else gpus).items()]
     objectives = load_objectives((), [("[[slo]]", section) for section in slo], content.signals, content.tiers).slos
     return Watched(view, content.signals, content.tiers, shown_settings, own, objectives)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from inferdoc.audit.quantities import QUANTITIES, compute_bound_batch
 from inferdoc.audit.starts import cold_start, same_ages
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
@@ -68,6 +69,62 @@ def test_more_gpus_than_memory_and_objective_need():
     assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **idle), gpus=4))
     slow = idle | {"itl_p99": 0.04}
     assert "tensor-parallel-larger-than-needed" not in standing(watched(pods(2, **slow), gpus=4, slo=objective))
+
+
+@pytest.mark.parametrize(
+    ("state", "signal", "at_night", "at_noon", "cache", "stands"),
+    [
+        ("ttft-high-at-low-load", "ttft_p99", 3.0, 3.0, 0.1, True),
+        ("ttft-high-at-low-load", "ttft_p99", 1.0, 3.0, 0.1, False),
+        ("ttft-high-at-low-load", "ttft_p99", 3.0, 3.0, 0.9, False),
+        ("itl-high-at-low-load", "itl_p99", 0.06, 0.06, 0.1, True),
+        ("itl-high-at-low-load", "itl_p99", 0.03, 0.06, 0.1, False),
+        ("itl-high-at-low-load", "itl_p99", 0.06, 0.06, 0.9, False),
+    ],
+)
+def test_latency_that_misses_its_objective_while_the_pod_is_far_from_full(
+    state, signal, at_night, at_noon, cache, stands
+):
+    objectives = [SloSection({"ttft_p99": 2.0, "itl_p99": 0.05})]
+    shown = {
+        "ttft_p99": 0.5,
+        "itl_p99": 0.02,
+        "request_rate": LOAD,
+        "kv_usage_mean": cache,
+        "prefill_tokens_rate": 10.0,
+        signal: np.where(NOON, at_noon, at_night),
+    }
+    assert (state in standing(watched(pods(2, **shown), slo=objectives))) == stands
+    assert state not in standing(watched(pods(2, **shown)))
+
+
+@pytest.mark.parametrize(
+    ("rate", "use", "prompt", "stands"),
+    [(5.0, 0.5, 1000.0, True), (7.5, 0.5, 1000.0, False), (5.0, 0.3, 1000.0, False), (5.0, 0.5, 3000.0, False)],
+)
+def test_four_gpus_that_serve_less_than_twice_of_two(rate, use, prompt, stands):
+    """Two GPUs serve 4 requests/s at a use of 0.5, so 4 per GPU at full use."""
+    small = {"request_rate": 4.0, "kv_usage_mean": 0.5, "prompt_len_mean": 1000.0, "output_len_mean": 200.0}
+    small |= {"prefill_tokens_rate": 10.0, "running": 10.0}
+    large = small | {"request_rate": rate, "kv_usage_mean": use, "prompt_len_mean": prompt}
+    fleet = watched({"small": small, "large": large}, gpus={"small": 2, "large": 4})
+    name = "requests-per-gpu-fall-with-tensor-parallel"
+    assert (name in standing(fleet)) == stands
+    if stands:
+        entry = next(each for each in verdicts(fleet).standing if each.state.id == name)
+        assert [unit.name for unit in entry.units] == ["large"]
+
+
+def test_a_draft_method_follows_acceptance_and_load():
+    """5 drafted tokens of which 0.2 are accepted: 1.2 tokens in 1.25 steps lose with a draft head, and gain with a
+    lookup that takes no time."""
+    few = watched(pods(1, spec_acceptance_length=1.2, spec_draft_length=5.0, running=4.0))
+    unit = few.view.units[0]
+    assert "speculation-below-break-even" in standing(few)
+    assert np.median(QUANTITIES["lookup_speedup"].of_unit(few, unit)) == pytest.approx(1.2)
+    assert QUANTITIES["draft_batch"].of_unit(few, unit) == int(compute_bound_batch(few, unit) / 6)
+    full = watched(pods(1, spec_acceptance_length=1.2, spec_draft_length=5.0, running=200.0))
+    assert np.median(QUANTITIES["lookup_speedup"].of_unit(full, full.view.units[0])) < 1.0
 
 
 def started(*ages_h: float, load_s: float = 0.0) -> dict[str, np.ndarray]:

@@ -81,7 +81,7 @@ def test_a_client_that_caught_up_is_told_and_counts_as_what_it_sent():
     rate = next(each for each in made["numbers"] if each["name"] == "usable_rate")
     assert (rate["low"], rate["high"]) == (pytest.approx(2.3), pytest.approx(6.6))
     notes = " ".join(made["notes"])
-    assert "where 1/s was asked for, 6.6/s were served" in notes and "GuideLLM warns: p95 root dispatch delay" in notes
+    assert "where 1/s was requested, 6.6/s were served" in notes and "GuideLLM warns: p95 root dispatch delay" in notes
 
 
 def test_tokens_that_a_client_counted_otherwise_than_the_server_are_told():

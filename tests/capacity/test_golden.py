@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.capacity.canary import arm_size, difference
-from inferdoc.capacity.disaggregation import PhaseSeconds, payoff, phase_seconds
-from inferdoc.capacity.economics import (
-    escalated_price,
-    kwh_per_million_tokens,
-    price_per_million_tokens,
-    routed_price,
-    tokens_per_joule,
+from inferdoc.canary.interval import arm_size, difference
+from inferdoc.capacity.disaggregation import (
+    PhaseSeconds,
+    payoff,
+    phase_seconds,
+    reload_seconds_per_token,
+    transfer_seconds,
 )
 from inferdoc.capacity.kv_bytes import KvLayers, kv_bytes_in_window, kv_bytes_per_token
 from inferdoc.capacity.latency import colocated_itl_seconds, queue_seconds
@@ -30,7 +29,17 @@ from inferdoc.capacity.memory import (
     weight_bytes_per_gpu,
 )
 from inferdoc.capacity.retention import PrefixCache, hits_by_chance, hits_with_memory, life_gain
-from inferdoc.capacity.service_level import joint_share, queued_tokens, replicas_needed, safe_queue_depth
+from inferdoc.capacity.service_level import (
+    escalated_price,
+    joint_share,
+    kwh_per_million_tokens,
+    price_per_million_tokens,
+    queued_tokens,
+    replicas_needed,
+    routed_price,
+    safe_queue_depth,
+    tokens_per_joule,
+)
 from inferdoc.capacity.speculation import best_draft_length, break_even_chance, expected_tokens, speculative_speedup
 from inferdoc.capacity.step_time import (
     Machine,
@@ -44,7 +53,6 @@ from inferdoc.capacity.step_time import (
     step_collectives,
     step_seconds,
 )
-from inferdoc.capacity.transfer import reload_seconds_per_token, transfer_seconds
 
 P70, L70, H70 = 70.6e9, 80, 8192
 KV70 = KvLayers(80, 8, 128)

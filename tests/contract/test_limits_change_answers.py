@@ -18,7 +18,7 @@ from inferdoc.audit import observe
 from inferdoc.audit.quantities import compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.audit.window_data import Watched
-from inferdoc.capacity.transfer import reload_seconds_per_token
+from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.catalogue.check_observation import read_limits
 from inferdoc.catalogue.conditions import Fact, Level, Reaches
 from inferdoc.catalogue.load import Catalogue, load_catalogue
@@ -32,7 +32,7 @@ from inferdoc.judging.conditions import evaluate
 from inferdoc.prewarm.pools import _Starts
 from inferdoc.simulate import hardware
 from inferdoc.sizing.build import flops_of
-from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.request import sizing_inputs
 from tests.audit import lab
 from tests.audit.test_states import hits
 from tests.judging.frames import N, scene
@@ -247,7 +247,7 @@ def simulated_memory(tiers: Tiers) -> float:
 def four_bits(tiers: Tiers) -> float:
     """FLOP/s of a sizing with weights in 4 bits."""
     asked = {"model": "llama-3.1-8b", "tier": OURS, "dtype": "nvfp4", "prompt_tokens": "9", "output_tokens": "9"}
-    return flops_of(replace(wanted_as_asked(asked, load_catalogue()), tier=tiers.tiers[OURS]))
+    return flops_of(replace(sizing_inputs(asked, load_catalogue()), tier=tiers.tiers[OURS]))
 
 
 def kv_move(tiers: Tiers) -> float:

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from inferdoc.headroom.clock import clock_words, first_over, headroom_clock
+from inferdoc.headroom.capacity_forecast import clock_words, first_over, headroom_clock
 from tests.headroom.made import MONDAY, ahead, reading
 
 DAY, STEP = 86_400, 300

@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.headroom.clock import clock_words, headroom_clock
+from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock
 from inferdoc.headroom.growth import with_growth
 from tests.headroom.made import MONDAY, reading
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -19,11 +20,13 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.decision import decided
-from inferdoc.sizing.request import shape_named, sized_as_asked
+from inferdoc.sizing.request import shape_named, sized_for_request
 from tests.cli.command import call
 
 MODELS = Path(__file__).parents[2] / "fixtures" / "models"
 NAMES = sorted(path.name for path in MODELS.iterdir())
+PUBLIC = json.loads((MODELS.parent / "sizing" / "configurations.json").read_text("utf-8"))
+"""The keys of public configurations with the parameters that their makers name, and KV bytes worked out by hand."""
 CATALOGUE = load_catalogue()
 CHAT = ("--prompt-tokens", "1000", "--output-tokens", "200", "--itl", "1s", "--ttft", "60s")
 
@@ -82,6 +85,45 @@ def test_cache_of_a_token_and_of_a_long_request(name, dtype, tensor, per_token, 
     cost = kv_cost(shape(name).kv, dtype, tensor)
     assert cost.per_token == per_token
     assert cost.bytes(1e5) == pytest.approx(at_100k, rel=1e-2)
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if "parameters" in entry])
+def test_public_configurations_have_the_parameters_that_their_makers_name(name):
+    found = shape_of(name, PUBLIC[name]["config"])
+    assert found.parameters == pytest.approx(PUBLIC[name]["parameters"], rel=2e-2)
+    assert kv_cost(found.kv, "bf16").per_token == PUBLIC[name]["kv_bytes_per_token"]
+
+
+@pytest.mark.parametrize("name", [name for name, entry in PUBLIC.items() if "refused" in entry])
+def test_public_configurations_of_other_layers_are_refused_by_their_key(name):
+    with pytest.raises(InferdocError, match=rf"^{re.escape(name)}: {PUBLIC[name]['refused']}: "):
+        shape_of(name, PUBLIC[name]["config"])
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("Hunyuan-A13B", {"use_cla": True}, "cla_share_factor"),
+        ("Hunyuan-A13B", {"moe_intermediate_size": [3072, 1536] * 16}, "moe_intermediate_size"),
+        ("command-a", {"order_of_interleaved_layers": "global_first"}, "order_of_interleaved_layers"),
+        ("Falcon-H1-34B", {"mamba_d_ssm": 10_240}, "mamba_d_ssm"),
+        ("Kimi-Linear-48B-A3B", {"linear_attn_config": {"full_attn_layers": [4], "ring_heads": 3}}, "ring_heads"),
+        ("InternVL3-38B", {"downsample_ratio": "half"}, "downsample_ratio"),
+    ],
+)
+def test_a_value_that_changes_the_layers_is_refused(name, keys, words):
+    with pytest.raises(InferdocError, match=words):
+        shape_of(name, PUBLIC[name]["config"] | keys)
+
+
+def test_the_state_of_linear_layers_is_kept_for_each_request():
+    """Kimi: 20 layers of 32 x 128 x 128 floats and 3 tokens of 3 convolutions. Jamba: 28 layers of an inner width of
+    8,192 with 16 values of state and 3 tokens of convolution. Falcon-H1: 72 layers of 32 x 128 x 256 in 16 bits, and
+    3 tokens of 4,096 + 2 x 512."""
+    states = {name: shape_of(name, PUBLIC[name]["config"]).kv.state for name in PUBLIC if "parameters" in PUBLIC[name]}
+    assert states["Kimi-Linear-48B-A3B"] == 20 * (32 * 128 * 128 * 4 + 3 * 3 * 4096 * 2)
+    assert states["AI21-Jamba-1.5-Mini"] == 28 * 8192 * (3 + 16) * 2
+    assert states["Falcon-H1-34B"] == 72 * (32 * 128 * 256 * 2 + 3 * (4096 + 2 * 512) * 2)
 
 
 def test_a_request_shorter_than_the_window_takes_no_whole_window():
@@ -227,7 +269,7 @@ def test_a_mutated_configuration_is_sized_or_refused_in_one_line(tmp_path, data)
             (tmp_path / name).write_text(json.dumps(document), "utf-8")
     options = {"model": str(tmp_path), "prompt_tokens": "1000", "output_tokens": "200", "itl": "10m", "ttft": "50m"}
     try:
-        answer = sized_as_asked({**options, "tier": "b200-180", "rate": 2.0}, CATALOGUE)
+        answer = sized_for_request({**options, "tier": "b200-180", "rate": 2.0}, CATALOGUE)
     except InferdocError as refusal:
         assert "\n" not in str(refusal)
     else:

@@ -11,7 +11,7 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.choice import considered
 from inferdoc.sizing.pools import pool_pair
-from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.request import sizing_inputs
 from tests.cli.command import call
 
 LENGTHS = ("--prompt-tokens", "4000", "--output-tokens", "200")
@@ -77,13 +77,13 @@ def test_the_front_holds_the_ways_that_none_beats(rag):
 
 def test_prefill_and_decode_have_their_own_layouts():
     """Tight gaps between tokens want a wide group for decode; prompts want the smallest that keeps the objective."""
-    asked = {"model": "llama-3.3-70b", "tier": "h100-80", "prompt_tokens": "4000", "output_tokens": "200",
+    options = {"model": "llama-3.3-70b", "tier": "h100-80", "prompt_tokens": "4000", "output_tokens": "200",
              "rate": 20.0, "ttft": "2s", "itl": "30ms", "dtype": "fp8"}  # fmt: skip
-    wanted = wanted_as_asked(asked, load_catalogue())
-    pair = pool_pair(wanted, [row.sized for row in considered(wanted)])
+    sizing = sizing_inputs(options, load_catalogue())
+    pair = pool_pair(sizing, [row.sized for row in considered(sizing)])
     assert pair is not None and pair.prefill.layout != pair.decode.layout
-    for layout in wanted.layouts:
-        same = pool_pair(wanted, [row.sized for row in considered(replace(wanted, layouts=(layout,)))])
+    for layout in sizing.layouts:
+        same = pool_pair(sizing, [row.sized for row in considered(replace(sizing, layouts=(layout,)))])
         assert same is None or pair.gpus <= same.gpus
     assert pair.ttft_p95 <= 2.0 and pair.itl <= 0.03
 
@@ -204,3 +204,99 @@ def test_a_pool_for_each_class_is_one_of_the_ways():
 )
 def test_a_class_that_says_nothing_is_one_line(one, words):
     assert words in refusal(*CLASSES[:-2], "--class", one)
+
+
+AGENT = "agent share=0.25 prompt=8000,12000 output=200,400 prefix=0.8 turns=20 budget={}"
+
+
+def test_a_session_budget_gives_each_turn_its_objective():
+    """15 s a turn less 200 tokens of 50 ms leave 5 s to the first token; 11 s leave 1 s."""
+    loose = decision(*CLASSES, "--class", AGENT.format("5m"))
+    tight = decision(*CLASSES, "--class", AGENT.format("220s"))
+    assert any("class agent: TTFT p95 of a turn 5 s" in each for each in loose["assumed"])
+    limits = {each["name"]: each["value"] for part in tight["parts"] for each in part["numbers"]}
+    assert limits["ttft_p95_agent"] <= 1.0
+    assert tight["gpus"] >= loose["gpus"]
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (AGENT.format("3m"), "take 200 s at the ITL objective alone, more than the budget of 3m"),
+        (AGENT.replace("turns=20 ", "").format("3m"), "expected turns and budget"),
+        (AGENT.replace("turns=20", "turns=none").format("5m"), "expected turns and budget"),
+        (AGENT.format("5m") + " ttft=1s", "mutually exclusive"),
+    ],
+)
+def test_a_session_that_cannot_keep_its_budget_is_one_line(one, words):
+    assert words in refusal(*CLASSES, "--class", one)
+
+
+NIGHT = "requests={} prompt=3000 output=300 window=8h load=0.2"
+BATCH = ("size", "--model", "llama-3.1-8b", "--tier", "h100-80", "--dtype", "bf16", "--kv-dtype", "bf16", "--tp", "1",
+         "--prompt-tokens", "2000", "--output-tokens", "300", "--rate", "20")  # fmt: skip
+
+
+def test_an_off_peak_job_uses_the_replicas_of_the_peak_and_adds_those_it_lacks():
+    plain = decision(*BATCH, "--tier", "h100-80,t4")["rows"][0]
+    small = decision(*BATCH, "--batch", NIGHT.format(20_000))["rows"][0]
+    large = decision(*BATCH, "--batch", NIGHT.format(2_000_000))["rows"][0]
+    assert small["gpus"] == plain["gpus"] and 0 < small["batch"] < 8 * 3600
+    assert large["gpus"] > small["gpus"] and 0.8 * 8 * 3600 < large["batch"] <= 8 * 3600
+    twice = decision(*BATCH, "--batch", NIGHT.format(40_000))["rows"][0]
+    assert twice["batch"] == pytest.approx(2 * small["batch"])
+
+
+CASCADE = ("size", "--model", "llama-3.1-8b", "--tier", "h100-80", *LENGTHS, "--rate", "20", "--price", "h100-80=3",
+           "--escalate-to", "llama-3.3-70b")  # fmt: skip
+
+
+def test_a_cascade_costs_both_pools_and_waits_for_both_answers():
+    def alone(model, rate):
+        return decision("size", "--model", model, "--tier", "h100-80,t4", *LENGTHS, "--rate", rate,
+                        "--price", "h100-80=3")["rows"][0]  # fmt: skip
+
+    done = decision(*CASCADE, "--escalated", "0.2")
+    found = next(row for row in done["rows"] if row["mode"] == "cascade")
+    small, large, whole = alone("llama-3.1-8b", "20"), alone("llama-3.3-70b", "4"), alone("llama-3.3-70b", "20")
+    assert found["gpus"] == small["gpus"] + large["gpus"] and found["month"] == small["month"] + large["month"]
+    assert found["request"] == pytest.approx(small["request"] + 0.2 * large["request"])
+    assert found["ttft_p95"] == pytest.approx(small["request"] + large["ttft_p95"])
+    assert found["million"] == pytest.approx(found["month"] / 730 / (20 * 200 * 3600) * 1e6)
+    single = [row for row in done["rows"] if row["layout"].startswith("llama-3.3-70b alone")]
+    assert min(row["month"] for row in single) == whole["month"]
+
+
+def test_a_cascade_that_escalates_most_requests_is_not_the_cheapest():
+    few, most = (decision(*CASCADE, "--escalated", share)["rows"][0] for share in ("0.1", "0.95"))
+    assert few["mode"] == "cascade" and most["mode"] == "aggregated"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((*CASCADE,), "--escalate-to and --escalated are needed together"),
+        ((*CASCADE, "--escalated", "1.5"), "expected the share of requests that the large model gets"),
+        ((*CASCADE, "--escalated", "nan"), "expected the share of requests that the large model gets"),
+        ((*BATCH, "--batch", "requests=5"), 'expected for example "requests=200000'),
+        ((*BATCH, "--batch", NIGHT.format("nan")), 'expected for example "requests=200000'),
+        ((*BATCH, "--batch", NIGHT.format(5).replace("8h", "1y")), "is not a duration"),
+        ((*BATCH[:-2], "--batch", NIGHT.format(5)), "--batch needs --rate"),
+        ((*CASCADE, "--escalated", "0.2", "--steps"), "--steps needs one tier"),
+        (("size", "--model", "x" * 5000, "--tier", "h100-80", *LENGTHS), "cannot be read: File name too long"),
+    ],
+)
+def test_what_no_decision_can_use_is_one_line(arguments, words):
+    assert words in refusal(*arguments)
+
+
+def test_the_thirteen_steps_are_those_of_the_sizing():
+    options = (*RAG[:3], "--tier", "h100-80", *RAG[3:], "--accepted", "0.8,0.6", "--price", "h100-80=3")
+    done, document = call(*options, "--steps"), decision(*options)
+    numbers = {each["name"]: each["value"] for part in document["parts"] for each in part["numbers"]}
+    assert done.code == 0 and [line for line in done.out.splitlines() if line.startswith("13  cost")]
+    assert f"{document['replicas']} replicas, {document['gpus']} GPUs" in done.out
+    assert f"{numbers['streams']:.0f} requests within the objectives" in done.out
+    assert f"{numbers['hour']:.0f} USD an hour" in done.out
+    bare = call("size", "--model", "llama-3.1-8b", "--tier", "h100-80", *LENGTHS, "--steps")
+    assert "not sized: give --rate or --concurrency" in bare.out

@@ -38,12 +38,12 @@ def pool(tmp_path_factory):
     return stored(tmp_path_factory.mktemp("like") / "pool.db", rate=2.0, seconds=5400.0)
 
 
-def asked(pool, *more):
+def options(pool, *more):
     return call("size", "--like", POOL, "--store", pool, *more)
 
 
 def test_lengths_rate_and_shares_are_those_of_the_pool_and_the_errors_are_said(pool):
-    done = asked(pool, "--tp", "1", "-o", "json")
+    done = options(pool, "--tp", "1", "-o", "json")
     assert done.code == 0, done.err
     document = json.loads(done.out)
     found = {each["name"]: each for part in document["parts"] for each in part["numbers"]}
@@ -58,7 +58,7 @@ def test_lengths_rate_and_shares_are_those_of_the_pool_and_the_errors_are_said(p
 
 def test_the_share_of_the_bandwidth_is_the_one_that_the_machine_has(pool):
     """The simulated machine reaches 0.75 of the published bandwidth, before half a millisecond of host a step."""
-    done = asked(pool, "--tp", "1", "-o", "json")
+    done = options(pool, "--tp", "1", "-o", "json")
     found = {each["name"]: each for part in json.loads(done.out)["parts"] for each in part["numbers"]}
     reached = float(found["step_seconds"]["inputs"]["MBU"].removesuffix(" %")) / 100
     assert reached == pytest.approx(0.75, rel=0.05)
@@ -74,7 +74,7 @@ def test_the_share_of_the_bandwidth_is_the_one_that_the_machine_has(pool):
     ],
 )
 def test_flags_that_the_pool_contradicts_are_refused_in_one_line(pool, more, words):
-    done = asked(pool, *more)
+    done = options(pool, *more)
     assert done.code == 2 and done.out == ""
     assert words in done.err and done.err.count("\n") == 1, done.err
 
@@ -85,5 +85,5 @@ def test_a_pool_that_is_not_there_is_named_with_those_that_are(pool):
 
 
 def test_a_pool_that_was_hardly_loaded_is_no_ground_for_numbers(tmp_path):
-    done = asked(stored(tmp_path / "idle.db", rate=0.002, seconds=1800.0), "--tp", "1")
+    done = options(stored(tmp_path / "idle.db", rate=0.002, seconds=1800.0), "--tp", "1")
     assert done.code == 2 and "30 are needed" in done.err and done.err.count("\n") == 1, done.err

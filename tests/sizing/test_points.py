@@ -17,7 +17,7 @@ from inferdoc.capacity.step_time import Weights, expert_exchange_seconds
 from inferdoc.catalogue.efficiency import StepSpread
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.sizing.build import by_parts, sized
-from inferdoc.sizing.request import wanted_as_asked
+from inferdoc.sizing.request import sizing_inputs
 from inferdoc.sizing.shares import spread_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
@@ -70,13 +70,13 @@ def test_spreads_hold_four_of_five_and_are_wide_for_few(bench):
     assert found["experts"] == wide
 
 
-def wanted(**options):
-    asked = {"prompt_tokens": "2048,2048", "output_tokens": "256,256", "tp": 4, "ttft": "1h", "itl": "1h"}
-    return wanted_as_asked(asked | options, CATALOGUE)
+def sizing(**given):
+    options = {"prompt_tokens": "2048,2048", "output_tokens": "256,256", "tp": 4, "ttft": "1h", "itl": "1h"}
+    return sizing_inputs(options | given, CATALOGUE)
 
 
 def middle(**options):
-    request = wanted(**options)
+    request = sizing(**options)
     return sized(request, request.layouts[0]).replicas["middle"]
 
 
@@ -125,9 +125,9 @@ def test_fp4_is_multiplied_as_such_where_the_hardware_has_it():
 
 
 def test_experts_share_steps_by_parts_and_dense_models_keep_whole_steps_where_these_were_measured():
-    assert by_parts(wanted(model="qwen3-30b-a3b", tier="h100-80"))
-    assert not by_parts(wanted(model="llama-3.3-70b", tier="h100-80"))
-    assert by_parts(wanted(model="llama-3.3-70b", tier="mi300x"))
+    assert by_parts(sizing(model="qwen3-30b-a3b", tier="h100-80"))
+    assert not by_parts(sizing(model="llama-3.3-70b", tier="h100-80"))
+    assert by_parts(sizing(model="llama-3.3-70b", tier="mi300x"))
 
 
 PARTS = StepRates(

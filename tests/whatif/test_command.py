@@ -10,7 +10,7 @@ import pytest
 from inferdoc.errors import InferdocError
 from inferdoc.report import render_whatif
 from inferdoc.whatif.model import WhatIfAnswer
-from inferdoc.whatif.settings_asked import settings_asked
+from inferdoc.whatif.settings import settings_for_request
 from tests.cli.command import call
 from tests.whatif.lab import POOL
 
@@ -66,15 +66,18 @@ def test_now_and_then_stand_side_by_side(document, monkeypatch, columns):
 )
 def test_a_setting_that_nobody_can_mean_is_one_line(text, words):
     with pytest.raises(InferdocError) as refused:
-        settings_asked([text], "--set")
+        settings_for_request([text], "--set")
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_settings_are_read():
-    assert settings_asked(["traffic=x1.5", "accepted=0.8,0.6"], "--set") == {"traffic": 1.5, "accepted": (0.8, 0.6)}
+    assert settings_for_request(["traffic=x1.5", "accepted=0.8,0.6"], "--set") == {
+        "traffic": 1.5,
+        "accepted": (0.8, 0.6),
+    }
     with pytest.raises(InferdocError, match="given twice"):
-        settings_asked(["replicas=2", "replicas=3"], "--set")
+        settings_for_request(["replicas=2", "replicas=3"], "--set")
 
 
 def test_without_a_change_there_is_no_answer(store):

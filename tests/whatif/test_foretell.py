@@ -12,9 +12,9 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Length, Stream
 from inferdoc.store import Store
-from inferdoc.whatif import foretell
-from inferdoc.whatif.foretell import named_settings
+from inferdoc.whatif import predict_steps
 from inferdoc.whatif.predict import Prediction
+from inferdoc.whatif.predict_steps import named_settings
 from tests.cli.command import call
 from tests.whatif.lab import scenario
 
@@ -61,8 +61,8 @@ def test_more_replicas_for_more_demand_are_foretold_to_help(tmp_path):
 )
 def test_a_step_on_one_side_changes_that_side(monkeypatch, role, key):
     wanted = {}
-    monkeypatch.setattr(foretell, "changed_as_asked", lambda pool, asked, catalogue: wanted.update(asked))
-    monkeypatch.setattr(foretell, "predicted", lambda pool, change, before: Prediction((), ()))
-    told = foretell._foretold(foretell.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
+    monkeypatch.setattr(predict_steps, "changed_for_request", lambda pool, asked, catalogue: wanted.update(asked))
+    monkeypatch.setattr(predict_steps, "predicted", lambda pool, change, before: Prediction((), ()))
+    told = predict_steps._foretold(predict_steps.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
     assert wanted == {key: 4}
     assert told.changes == {"replicas": "4"}

@@ -19,11 +19,11 @@ from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Sc
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
 from inferdoc.whatif import calibrate_pair, predict, steps
-from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_as_asked
-from inferdoc.whatif.pairs import observed_as_asked
-from inferdoc.whatif.play import played
+from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_for_request
+from inferdoc.whatif.pairs import observed_for_request
 from inferdoc.whatif.predict import plays_now, predicted
-from inferdoc.whatif.settings_asked import BOTH_SIDES, of_side, settings_asked
+from inferdoc.whatif.run_simulation import played
+from inferdoc.whatif.settings import BOTH_SIDES, of_side, settings_for_request
 
 pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()
@@ -58,7 +58,7 @@ def parted(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def pair(parted):
-    return observed_as_asked(open_source(store=parted), Config(), CATALOGUE, {"history": "1h"})
+    return observed_for_request(open_source(store=parted), Config(), CATALOGUE, {"history": "1h"})
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_both_pools_are_found_over_the_same_minutes(pair):
 
 def test_one_of_the_two_names_both(parted, pair):
     asked = {"history": "1h", "pool": pair.decode.name}
-    named = observed_as_asked(open_source(store=parted), Config(), CATALOGUE, asked)
+    named = observed_for_request(open_source(store=parted), Config(), CATALOGUE, asked)
     assert named.name == pair.name
 
 
@@ -133,8 +133,8 @@ def test_the_held_half_is_predicted(calibrated):
 
 
 def change(calibrated, before, *texts):
-    wanted = settings_asked(texts, "--set")
-    return predicted(calibrated, changed_as_asked(calibrated, wanted, CATALOGUE), before)
+    wanted = settings_for_request(texts, "--set")
+    return predicted(calibrated, changed_for_request(calibrated, wanted, CATALOGUE), before)
 
 
 @pytest.fixture(scope="module")
@@ -164,14 +164,14 @@ def test_another_ratio_of_prefill_to_decode_moves_the_first_token_as_it_does_in_
 )
 def test_what_cannot_be_is_one_line(rough, texts, words):
     with pytest.raises(InferdocError) as refused:
-        changed_as_asked(rough, settings_asked(texts, "--set"), CATALOGUE)
+        changed_for_request(rough, settings_for_request(texts, "--set"), CATALOGUE)
     assert words in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_side_is_refused_where_pods_do_both(calibrated_pool):
     with pytest.raises(InferdocError, match="do both phases") as refused:
-        changed_as_asked(calibrated_pool, settings_asked(["prefill.replicas=3"], "--set"), CATALOGUE)
+        changed_for_request(calibrated_pool, settings_for_request(["prefill.replicas=3"], "--set"), CATALOGUE)
     assert "inferdoc headroom" in str(refused.value)
 
 
@@ -180,7 +180,7 @@ def test_a_side_without_the_other_is_one_line(tmp_path):
     with Store.open(tmp_path / "half.db", "w") as half:
         write_store([each for each in targets if each.labels.get("pod", "").startswith("decode")], half)
     with pytest.raises(InferdocError, match="no prefill pool") as refused:
-        observed_as_asked(open_source(store=tmp_path / "half.db"), Config(), CATALOGUE, {"history": "1h"})
+        observed_for_request(open_source(store=tmp_path / "half.db"), Config(), CATALOGUE, {"history": "1h"})
     assert "\n" not in str(refused.value)
 
 
@@ -190,7 +190,9 @@ def test_the_document_tells_both_sides_and_their_money(pair, rough, monkeypatch)
     more = change(rough, plays_now(rough), "prefill.replicas=3", "decode.replicas=1")
     prices = PricesSection("USD", tiers={"l4": TierPrice(0.8), "l40s": TierPrice(2.0)})
     wanted = {"prefill.replicas": "3", "decode.replicas": "1"}
-    asked = changed_as_asked(rough, settings_asked([f"{k}={v}" for k, v in wanted.items()], "--set"), CATALOGUE)
+    asked = changed_for_request(
+        rough, settings_for_request([f"{k}={v}" for k, v in wanted.items()], "--set"), CATALOGUE
+    )
     document = as_document(pair, rough, asked, more, wanted, Config(prices=prices))
     rows = {each.name: each for each in document.rows}
     assert [rows[f"{side}_replicas"].then.value for side in ("prefill", "decode")] == [3, 1]
@@ -203,7 +205,7 @@ def test_the_document_tells_both_sides_and_their_money(pair, rough, monkeypatch)
 
 
 def test_settings_of_a_side_are_its_own_and_those_of_both():
-    asked = settings_asked(["prefill.replicas=3", "decode.replicas=5", "traffic=1.5", "draft-tokens=2"], "--set")
+    asked = settings_for_request(["prefill.replicas=3", "decode.replicas=5", "traffic=1.5", "draft-tokens=2"], "--set")
     assert of_side(asked, "prefill") == {"replicas": 3, "traffic": 1.5}
     assert of_side(asked, "decode") == {"replicas": 5, "traffic": 1.5, "draft-tokens": 2}
 
@@ -211,7 +213,7 @@ def test_settings_of_a_side_are_its_own_and_those_of_both():
 @pytest.mark.parametrize("text", ["prefill.traffic=2", "prefil.replicas=2", "prefill.=2", "decode.router=random"])
 def test_a_key_that_no_side_has_is_one_line(text):
     with pytest.raises(InferdocError, match="no setting"):
-        settings_asked([text], "--set")
+        settings_for_request([text], "--set")
 
 
 CHANGES = {
@@ -231,11 +233,11 @@ CHANGES = {
 
 @pytest.mark.parametrize("key", CHANGES)
 def test_whatever_may_change_does_so_on_one_pool_and_on_either_side(rough, calibrated_pool, key):
-    one = changed_as_asked(calibrated_pool, {key: CHANGES[key]}, CATALOGUE)
+    one = changed_for_request(calibrated_pool, {key: CHANGES[key]}, CATALOGUE)
     assert one.setting != calibrated_pool.setting
     for side in (None,) if key in BOTH_SIDES else ("prefill", "decode"):
         asked = key if side is None else f"{side}.{key}"
-        parted = changed_as_asked(rough, {asked: CHANGES[key]}, CATALOGUE).setting
+        parted = changed_for_request(rough, {asked: CHANGES[key]}, CATALOGUE).setting
         assert parted != rough.setting, asked
         other = {"prefill": "decode", "decode": "prefill"}.get(side)
         assert other is None or getattr(parted, other) == getattr(rough.setting, other)
@@ -243,6 +245,6 @@ def test_whatever_may_change_does_so_on_one_pool_and_on_either_side(rough, calib
 
 def test_drafts_are_played_on_one_pool_and_on_decode(rough, calibrated_pool):
     drafts = {"draft-tokens": 3, "accepted": (0.8, 0.6, 0.4)}
-    assert changed_as_asked(calibrated_pool, drafts, CATALOGUE).setting.draft_tokens == 3
-    parted = changed_as_asked(rough, drafts, CATALOGUE).setting
+    assert changed_for_request(calibrated_pool, drafts, CATALOGUE).setting.draft_tokens == 3
+    parted = changed_for_request(rough, drafts, CATALOGUE).setting
     assert (parted.prefill.draft_tokens, parted.decode.draft_tokens) == (0, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.whatif.live import TTFT
-from inferdoc.whatif.play import TimesCounted, played
+from inferdoc.whatif.run_simulation import TimesCounted, played
 
 
 def test_a_play_begins_with_streams_at_work_and_a_warm_cache(calibrated_pool):

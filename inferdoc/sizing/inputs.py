@@ -1,4 +1,4 @@
-"""What is to be sized: model, hardware, layout, traffic and objectives, checked where each was given."""
+"""Inputs of a sizing: model, hardware, layout, traffic and objectives, checked where each was given."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class TrafficClass:
 
 
 @dataclass(frozen=True)
-class TrafficAsked:
+class TrafficInputs:
     """prompt, output: tokens of a request; rate: requests/s of the whole fleet at its peak, None where none is given;
     prefix_share: share of the prompt tokens that the prefix cache serves; concurrent: requests of the whole fleet at
     once, each followed by the next when it is done (a closed loop), None where requests arrive at a rate;
@@ -138,6 +138,18 @@ class Drafting:
 
 
 @dataclass(frozen=True)
+class BatchJob:
+    """Requests of a job in the hours of low load. prompt, output: tokens of each; window: seconds; load: share of the
+    peak rate that arrives in the window."""
+
+    requests: float
+    prompt: float
+    output: float
+    window: float
+    load: float
+
+
+@dataclass(frozen=True)
 class MeasuredShares:
     """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), the
     layout on which both were read, and front: seconds to the first token outside of the engine, most to
@@ -151,7 +163,7 @@ class MeasuredShares:
 
 
 @dataclass(frozen=True)
-class SizingWanted:
+class SizingInputs:
     """Everything that a sizing rests on. ttft, itl: objectives in seconds, of the 95th percentile and of the mean;
     tiers: what else the catalogue has of hardware; engine: a name of ENGINES; objectives_given: whether a user gave one
     of them, else a model that misses them is sized with one request at a time; assumed: what nobody gave, in words."""
@@ -164,7 +176,7 @@ class SizingWanted:
     efficiency: Efficiency
     layouts: tuple[Parallelism, ...]
     chosen: bool
-    traffic: TrafficAsked
+    traffic: TrafficInputs
     limits: EngineLimits
     ttft: float
     itl: float
@@ -172,6 +184,7 @@ class SizingWanted:
     tiers: Tiers
     engine: str = "vllm"
     drafting: Drafting | None = None
+    batch: BatchJob | None = None
     measured: MeasuredShares | None = None
     objectives_given: bool = True
     assumed: list[str] = field(default_factory=list)

@@ -31,7 +31,7 @@ ENERGY = Term(rate="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
 class TokenCounts:
     """Of one engine, float64[S]: prompt and output tokens, requests served, joules of its pod's GPUs (all of them at
     its first engine; None where no GPU exporter joins any to the pod). lost_prompts, lost_outputs: share of the tokens
-    of the whole stretch that belong to no finished request."""
+    of the whole interval that belong to no finished request."""
 
     prompts: np.ndarray
     outputs: np.ndarray
@@ -69,7 +69,7 @@ def counts_of(history: History, watched: Watched, grid: Grid) -> dict[Unit, Toke
 
 def _lost(counted: Mapping[str, float], unfinished: float) -> tuple[float, float]:
     """Share of prompt and of output tokens that belong to no finished request. unfinished: requests that run at either
-    end of the stretch; theirs belong to none of it either, and are no loss."""
+    end of the interval; theirs belong to none of it either, and are no loss."""
     lost = []
     for name in ("prompts", "outputs"):
         whole, ended, served = counted[name], counted[f"finished {name}"], counted["served"]

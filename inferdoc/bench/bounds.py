@@ -153,7 +153,7 @@ def cautions(curve: Curve) -> Iterator[str]:
     for level in curve.levels:
         if rushed(level):
             asked, served = figure(level.asked, "1/s"), figure(level.served, "1/s")
-            yield f"where {asked} was asked for, {served} were served: the client sent no less, and the level counts so"
+            yield f"where {asked} was requested, {served} were served: the client sent no less, and the level counts so"
     yield from dict.fromkeys(warning for level in curve.levels for warning in level.warnings)
 
 

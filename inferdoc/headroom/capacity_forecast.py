@@ -1,8 +1,8 @@
-"""The headroom clock: when the forecast load of a pool passes what it carries, and by when replicas must be asked for.
+"""The headroom clock: when the forecast load of a pool passes what it carries, and by when replicas must be requested.
 
 The 95 % path over the usable rate is the moment to be ready for; the middle path, with the growth of the load carried
 on, over the middle of the knee is the one to expect. Both are of quarters of an hour: what five minutes bring is chance
-where requests are few and long, and it breaks no objective. Replicas are asked for their cold start earlier, as a
+where requests are few and long, and it breaks no objective. Replicas are requested their cold start earlier, as a
 prewarm plan does it.
 """
 
@@ -128,7 +128,7 @@ def _asked(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> list[
             source=f"forecast; {reading.served.basis}",
         ),
         number(
-            ("lead", "asked for so long before", "s"),
+            ("lead", "requested so long before", "s"),
             float(lead),
             formula=f"cold start + {MARGIN_SECONDS} s for the scaler; half as much again where more than ten start",
             inputs={"cold start": (reading.cold.seconds, "s")},

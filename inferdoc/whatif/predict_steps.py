@@ -12,11 +12,11 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.judging.model import Diagnosis, Finding, ForetoldMove, NextStep, Scope, StepForetold
 from inferdoc.times import moment_of
-from inferdoc.whatif.answer import calibrated_as_observed, changed_as_asked, limits_as_asked
-from inferdoc.whatif.pairs import APART, observed_as_asked
-from inferdoc.whatif.play import PlayedPool
+from inferdoc.whatif.answer import calibrated_as_observed, changed_for_request, limits_for_request
+from inferdoc.whatif.pairs import APART, observed_for_request
 from inferdoc.whatif.predict import Calibrated, plays_now, predicted
-from inferdoc.whatif.settings_asked import settings_asked
+from inferdoc.whatif.run_simulation import PlayedPool
+from inferdoc.whatif.settings import settings_for_request
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -41,7 +41,7 @@ class PoolPlayed:
     before: list[PlayedPool]
 
 
-def foretell_steps(answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue) -> None:
+def predict_steps(answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue) -> None:
     """Fills in `predicted` of the steps that name what can be played; why a pool cannot be played becomes a warning of
     the document."""
     known: dict[str, PoolPlayed | None] = {}
@@ -74,8 +74,8 @@ def _played(
     name = _name(finding.scope)
     try:
         until = moment_of(answer.window.until, "until")
-        live = observed_as_asked(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
-        pool = calibrated_as_observed(live, catalogue, {}, limits_as_asked(live, catalogue, {}))
+        live = observed_for_request(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
+        pool = calibrated_as_observed(live, catalogue, {}, limits_for_request(live, catalogue, {}))
     except InferdocError as error:
         answer.source.warnings.append(f"--predict: {error}")
         return None
@@ -87,8 +87,8 @@ def _foretold(
 ) -> StepForetold | None:
     try:
         side = f"{played_pool.role}." if played_pool.role in APART else ""
-        wanted = settings_asked([f"{side}{key}={value}" for key, value in named.items()], "--predict")
-        change = changed_as_asked(played_pool.pool, wanted, catalogue)
+        wanted = settings_for_request([f"{side}{key}={value}" for key, value in named.items()], "--predict")
+        change = changed_for_request(played_pool.pool, wanted, catalogue)
         prediction = predicted(played_pool.pool, change, played_pool.before)
     except InferdocError as error:
         answer.source.warnings.append(f"--predict: {error}")

@@ -107,7 +107,7 @@ def of_side(settings: Mapping[str, Any], side: str) -> dict[str, Any]:
     return found
 
 
-def settings_asked(texts: Iterable[str], flag: str, of_now: bool = False) -> dict[str, Any]:
+def settings_for_request(texts: Iterable[str], flag: str, of_now: bool = False) -> dict[str, Any]:
     """Key -> value of `KEY=VALUE` texts. flag: the option they came with; of_now: only keys of the pool as it is.
     Raises InferdocError."""
     known: Mapping[str, SettingKey] = {key: each for key, each in KEYS.items() if (each.now if of_now else each.set)}

@@ -42,7 +42,7 @@ class TiersBelow:
         return None if self.kv_bytes is None else self.kv_bytes * (1 if self.latent else self.gpus)
 
 
-def tiers_as_asked(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> TiersBelow:
+def tiers_for_request(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> TiersBelow:
     """Every option checked. Raises InferdocError."""
     gib, gbps = (MOST_GIB, "GiB"), (MOST_GBPS, "GB/s")
     for flag, (most, unit) in (("host-gib", gib), ("nvme-gib", gib), ("nvme-gbps", gbps)):
