@@ -24,10 +24,9 @@ def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
         return []
     times = watched.view.frame.grid.times_ms / 1000
     seen = np.flatnonzero(np.isfinite(starts) & np.isfinite(answers))
-    found: dict[float, float] = {}
-    for step in seen:
-        found.setdefault(float(starts[step]), float(times[step]))
-    return [(start, page) for start, page in found.items() if start > times[0]]
+    _, first = np.unique(starts[seen], return_index=True)
+    steps = seen[np.sort(first)]
+    return [(start, page) for start, page in zip(starts[steps].tolist(), times[steps].tolist()) if start > times[0]]
 
 
 def cold_start(watched: Watched, unit: Unit) -> Amount:
