@@ -50,19 +50,20 @@ class ObservedUnit:
 def observe(
     name: str, one: Absolute, watched: Watched, groups: Sequence[Sequence[Unit]], pool: Pool | None = None
 ) -> list[ObservedUnit]:
-    """The observation on each group of units, in their order: one unit each, or with `pool` all units of the pool, whose
-    mean is compared. Series of all groups are evaluated together."""
+    """The observation on each group of units, in their order: one unit each, or with `pool` all units of the pool,
+    whose mean is compared. Series of all groups are evaluated together."""
     if one.setting is not None:
         return [_setting(name, one, watched, units) for units in groups]
     if one.tier is not None:
         return [_tier(name, one, watched, units[0]) for units in groups]
     title, measure, inputs = _named(one, watched)
+    subject = one.subject
     limit_of = cache(partial(watched.number, str(one.limit)))
     found: dict[int, ObservedUnit] = {}
     rows: dict[int, np.ndarray] = {}
     for number, units in enumerate(groups):
         if not one.always and all(watched.quiet(each) for each in units):
-            found[number] = ObservedUnit(name, None, "too little traffic", one.subject, quiet=True)
+            found[number] = ObservedUnit(name, None, "too little traffic", subject, quiet=True)
             continue
         values = _amount(one, watched, units[0], pool)
         if isinstance(values, np.ndarray):
@@ -71,18 +72,17 @@ def observe(
             missing = _missing(one, watched, units, inputs)
             optional = all(watched.signals[s].feature for s in missing if s in watched.signals) and bool(missing)
             words = f"{title}: not visible"
-            found[number] = ObservedUnit(name, None, words, one.subject, missing=missing, inapplicable=optional)
+            found[number] = ObservedUnit(name, None, words, subject, missing=missing, inapplicable=optional)
         else:
             limit = limit_of(units[0].member.tier)
             holds = bool(values > limit if one.above else values < limit)
             words = _words(title, one, values, limit, measure, None) if holds else ""
-            found[number] = ObservedUnit(name, holds, words, one.subject, float(values), limit, measure)
+            found[number] = ObservedUnit(name, holds, words, subject, float(values), limit, measure)
     if rows:
         limits = np.array([limit_of(groups[number][0].member.tier) for number in rows])
         stacked = rows_of(list(rows.values()))
         if not one.always:
-            busy = [np.logical_or.reduce([watched.busy(each) for each in groups[number]]) for number in rows]
-            stacked = np.where(rows_of(busy), stacked, np.nan)
+            stacked = np.where(watched.busy_in_any([groups[number] for number in rows]), stacked, np.nan)
         found |= zip(rows, _over_time(name, one, watched, title, measure, stacked, limits), strict=True)
     return [found[number] for number in range(len(groups))]
 

@@ -26,7 +26,8 @@ def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
     seen = np.flatnonzero(np.isfinite(starts) & np.isfinite(answers))
     _, first = np.unique(starts[seen], return_index=True)
     steps = seen[np.sort(first)]
-    return [(start, page) for start, page in zip(starts[steps].tolist(), times[steps].tolist()) if start > times[0]]
+    pages = zip(starts[steps].tolist(), times[steps].tolist(), strict=True)
+    return [(start, page) for start, page in pages if start > times[0]]
 
 
 def cold_start(watched: Watched, unit: Unit) -> Amount:

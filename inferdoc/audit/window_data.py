@@ -104,6 +104,14 @@ class Watched:
         """bool[T]: where a unit has more to do than a share of its own peak. A night is not busy."""
         return self._busy[self._row_of[unit]]
 
+    def busy_in_any(self, groups: Sequence[Sequence[Unit]]) -> np.ndarray:
+        """bool[groups, T]: where any unit of a group is busy."""
+        rows = [self._row_of[unit] for units in groups for unit in units]
+        if len(rows) == len(groups):
+            return self._busy[rows]
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+        return np.asarray(np.logical_or.reduceat(self._busy[rows], starts, axis=0))
+
     @cached_property
     def _row_of(self) -> dict[Unit, int]:
         return {unit: row for row, unit in enumerate(self.view.units)}

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from inferdoc.cycles import no_cycle_search
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.source.part import Part
 from inferdoc.source.store_source import NameSpans, StoreSource
@@ -90,6 +91,7 @@ class PartReader:
         self._source.location = asked.location
         self._source.learn(asked.known_as, asked.spans)
 
+    @no_cycle_search()
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
         """Call a method of the source."""
         value, error = None, None

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inferdoc.cycles import no_cycle_search
 from inferdoc.store.faults import damaged
 from inferdoc.store.pages import StoredPage, is_intact_page
 from inferdoc.store.rows import is_typed
@@ -58,6 +59,7 @@ _MOST_CHECKED = 500_000
 """Rows of `page` up to which the indexes are checked (a microsecond each); hours gone by are no pages any more."""
 
 
+@no_cycle_search()
 def hidden_scrapes(connection: sqlite3.Connection, path: Path, has_chunks: bool) -> list[Hidden]:
     """The scrapes that are intact, but not where the index says. Raises StoreError where an index has not as many
     entries as its table rows, or is out of order."""
