@@ -163,7 +163,7 @@ def _shares(
         token, columns = layout.choose(selection.name, selection.match + match, target)
         if not len(columns):
             continue
-        keys, key_of_column = layout.keys(token, columns, selection.by, target)
+        keys, key_of_column = layout.keys(token, columns, selection.by, table.values_of(selection.by))
         row_of_key = np.array([own.row(key) for key in keys], dtype=np.int64)
         found[selection] = Share(columns, row_of_key[key_of_column])
         own.shares.append(found[selection])

@@ -73,7 +73,7 @@ def _places(
         token, columns = layout.choose(read.name, read.match + match, target)
         if not len(columns):
             continue
-        keys, key_of_column = layout.keys(token, columns, by, target)
+        keys, key_of_column = layout.keys(token, columns, by, table.values_of(by))
         place = (id(layout), token, by)
         if place not in known:
             known[place] = None if "le" in target else _cells(layout, columns, key_of_column, len(keys))

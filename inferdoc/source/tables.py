@@ -73,16 +73,16 @@ class TableLayout:
         return token, chosen
 
     def keys(
-        self, token: object, columns: np.ndarray, by: tuple[str, ...], target: Mapping[str, str]
+        self, token: object, columns: np.ndarray, by: tuple[str, ...], base: Key
     ) -> tuple[list[Key], np.ndarray]:
-        """The `by` label values of the chosen columns: distinct keys, and per column the index of its key."""
+        """The `by` label values of the chosen columns: distinct keys, and per column the index of its key. base: the
+        values that the target has of these labels (`Table.values_of`)."""
         known = self._keyed.get((token, by))
         if known is None:
             index: dict[tuple[str | None, ...], int] = {}
             each = [index.setdefault(tuple(map(self.labels[c].get, by)), len(index)) for c in columns]
             known = self._keyed[(token, by)] = ([_Partial.of(part) for part in index], np.array(each, dtype=np.int64))
         partial, key_of_column = known
-        base = tuple([target.get(label, "") for label in by])
         return [part.completed(base) for part in partial], key_of_column
 
 
@@ -93,6 +93,14 @@ class Table:
     target: dict[str, str]
     layout: TableLayout
     samples: Samples
+    _values: dict[tuple[str, ...], Key] = field(default_factory=dict)
+
+    def values_of(self, names: tuple[str, ...]) -> Key:
+        """The target's values of these labels, "" for a label that it does not have."""
+        known = self._values.get(names)
+        if known is None:
+            known = self._values[names] = tuple([self.target.get(name, "") for name in names])
+        return known
 
     def labels(self, column: int) -> dict[str, str]:
         """All labels of one series, empty ones left out."""
