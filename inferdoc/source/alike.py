@@ -16,7 +16,7 @@ from inferdoc.source import window
 from inferdoc.source.window import Samples, Windows, add_blank, extrapolated, over_windows
 
 MOST_VALUES = 1 << 17
-"""Values that one step of arithmetic takes (1 MB): they stay in the cache of a core, which saves a third of the time."""
+"""Values of one step of arithmetic (1 MB): they stay in the cache of a core, which saves a third of the time."""
 _FOLDS: dict[str, tuple[np.ufunc, float]] = {
     "max": (np.fmax, np.nan),
     "min": (np.fmin, np.nan),

@@ -72,9 +72,7 @@ class TableLayout:
             chosen = self._chosen[token] = np.array(kept, dtype=np.int64)
         return token, chosen
 
-    def keys(
-        self, token: object, columns: np.ndarray, by: tuple[str, ...], base: Key
-    ) -> tuple[list[Key], np.ndarray]:
+    def keys(self, token: object, columns: np.ndarray, by: tuple[str, ...], base: Key) -> tuple[list[Key], np.ndarray]:
         """The `by` label values of the chosen columns: distinct keys, and per column the index of its key. base: the
         values that the target has of these labels (`Table.values_of`)."""
         known = self._keyed.get((token, by))
