@@ -26,6 +26,7 @@ from inferdoc.times import Moment
 from inferdoc.words import how_many
 
 
+@no_cycle_search()
 def diagnose(
     source: Source,
     since: Moment | None = None,
@@ -36,17 +37,16 @@ def diagnose(
 ) -> Diagnosis:
     """`inferdoc.judging.api.diagnose`, with the persistent states beside it."""
     catalogue = options.catalogue if options is not None else None
-    with no_cycle_search():
-        answer = api.diagnose(source, since, until, from_, options, around)
-        add_persistent(answer, Config(), catalogue or load_catalogue())
+    answer = api.diagnose(source, since, until, from_, options, around)
+    add_persistent(answer, Config(), catalogue or load_catalogue())
     return answer
 
 
+@no_cycle_search()
 def diagnosis(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Diagnosis:
     """The same by the options of a command, and by the configuration. params: as in `inferdoc.judging.request`."""
-    with no_cycle_search():
-        answer = request.diagnosis(source, config, catalogue, params)
-        add_persistent(answer, config, catalogue)
+    answer = request.diagnosis(source, config, catalogue, params)
+    add_persistent(answer, config, catalogue)
     return answer
 
 

@@ -107,8 +107,6 @@ class Watched:
     def busy_in_any(self, groups: Sequence[Sequence[Unit]]) -> np.ndarray:
         """bool[groups, T]: where any unit of a group is busy."""
         rows = [self._row_of[unit] for units in groups for unit in units]
-        if len(rows) == len(groups):
-            return self._busy[rows]
         starts = np.cumsum([0, *map(len, groups[:-1])])
         return np.asarray(np.logical_or.reduceat(self._busy[rows], starts, axis=0))
 
@@ -118,7 +116,6 @@ class Watched:
 
     @cached_property
     def _busy(self) -> np.ndarray:
-        """bool[units, T]"""
         found = np.zeros((len(self.view.units), self.view.steps), dtype=bool)
         for name in WORK:
             rows = {row: work for unit, row in self._row_of.items() if (work := self.values(unit, name)) is not None}

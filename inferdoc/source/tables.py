@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.source.matching import matches
-from inferdoc.source.reads import Matcher
+from inferdoc.source.reads import Matcher, matches
 from inferdoc.source.window import Samples
 from inferdoc.store.block import STALE, Block, absent
 
@@ -73,8 +72,7 @@ class TableLayout:
         return token, chosen
 
     def keys(self, token: object, columns: np.ndarray, by: tuple[str, ...], base: Key) -> tuple[list[Key], np.ndarray]:
-        """The `by` label values of the chosen columns: distinct keys, and per column the index of its key. base: the
-        values that the target has of these labels (`Table.values_of`)."""
+        """Distinct `by` label values of the chosen columns, and the index of that of each. base: the target's."""
         known = self._keyed.get((token, by))
         if known is None:
             index: dict[tuple[str | None, ...], int] = {}
@@ -95,10 +93,9 @@ class Table:
 
     def values_of(self, names: tuple[str, ...]) -> Key:
         """The target's values of these labels, "" for a label that it does not have."""
-        known = self._values.get(names)
-        if known is None:
-            known = self._values[names] = tuple([self.target.get(name, "") for name in names])
-        return known
+        if names not in self._values:
+            self._values[names] = tuple([self.target.get(name, "") for name in names])
+        return self._values[names]
 
     def labels(self, column: int) -> dict[str, str]:
         """All labels of one series, empty ones left out."""

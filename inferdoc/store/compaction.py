@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.chain import EARLIEST_MS, chain, chain_start, cut_after, decode
 from inferdoc.store.chunks import chunks_of, pack_chunk, unpack_chunk
 from inferdoc.store.codec import Bits, DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter, Numbers
+from inferdoc.store.pages import EARLIEST_MS, chain, chain_start, cut_after, decode
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owners

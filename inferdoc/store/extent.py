@@ -10,12 +10,11 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from inferdoc.store.chain import EARLIEST_MS, LATEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import HOUR_MS
-from inferdoc.store.pages import outermost_ms
+from inferdoc.store.pages import EARLIEST_MS, LATEST_MS, outermost_ms
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
 from inferdoc.store.seal import Owner, owner_of

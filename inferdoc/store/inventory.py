@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import apart_from, imported_spans
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.reader import Reader
 from inferdoc.store.retention import ROW_BYTES
 from inferdoc.store.rows import NOTHING, fetch

@@ -6,10 +6,10 @@ import sqlite3
 import time
 from dataclasses import dataclass, field
 
-from inferdoc.store.chain import cut_after
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import Span, apart_from, imported_spans, unmark_before
+from inferdoc.store.pages import cut_after
 from inferdoc.store.reader import Reader
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_ORIGIN, check_format, transaction

@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.chunks import from_planes, inflate, to_planes
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.rows import WRONG_TYPE, fetch, fetch_typed, is_typed
 from inferdoc.store.seal import Owner, seal, unseal
 

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
-from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.extent import FIRST_MS, FUTURE_MS, PAST_MS, distance_text
 from inferdoc.store.families import write_types
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.origin import Span, mark_imported
+from inferdoc.store.pages import cut_after, page_at
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of, seal_page
