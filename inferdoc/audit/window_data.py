@@ -102,7 +102,7 @@ class Watched:
 
     def busy(self, unit: Unit) -> np.ndarray:
         """bool[T]: where a unit has more to do than a share of its own peak. A night is not busy."""
-        return self._busy[self._row_of[unit]]
+        return np.asarray(self._busy[self._row_of[unit]])
 
     def busy_in_any(self, groups: Sequence[Sequence[Unit]]) -> np.ndarray:
         """bool[groups, T]: where any unit of a group is busy."""
