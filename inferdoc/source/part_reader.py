@@ -36,7 +36,7 @@ class Responder(Protocol):
 
 
 class HandedOver(Protocol):
-    """What a process is told first: it is handed over as it is."""
+    """What a process gets first: it is handed over as it is."""
 
     def worker(self) -> Responder:
         """Begin, in that process."""
@@ -83,13 +83,15 @@ class PartOfStore:
 class PartReader:
     """A `StoreSource` of a part, each call of which has an answer."""
 
-    def __init__(self, asked: PartOfStore) -> None:
+    def __init__(self, requested: PartOfStore) -> None:
         """Raises SourceError where the store cannot be opened here, or inferdoc is of another version here."""
-        if asked.version != __version__:
-            raise SourceError(f"inferdoc is {__version__} there and {asked.version} here; install the same on both")
-        self._source = StoreSource(asked.path, timeout=asked.timeout, part=asked.part, hidden=asked.hidden)
-        self._source.location = asked.location
-        self._source.learn(asked.known_as, asked.spans)
+        if requested.version != __version__:
+            raise SourceError(f"inferdoc is {__version__} there and {requested.version} here; install the same on both")
+        self._source = StoreSource(
+            requested.path, timeout=requested.timeout, part=requested.part, hidden=requested.hidden
+        )
+        self._source.location = requested.location
+        self._source.learn(requested.known_as, requested.spans)
 
     @no_cycle_search()
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:

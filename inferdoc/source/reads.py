@@ -33,16 +33,16 @@ def _expression(pattern: str) -> re.Pattern[str]:
 
 def matches(labels: Mapping[str, str], match: tuple[Matcher, ...]) -> bool:
     """Whether a series with these labels passes every matcher."""
-    return all(passes(labels.get(label, ""), op, wanted) for label, op, wanted in match)
+    return all(passes(labels.get(label, ""), op, selected) for label, op, selected in match)
 
 
-def passes(value: str, op: str, wanted: str) -> bool:
+def passes(value: str, op: str, selected: str) -> bool:
     """One matcher on one label value."""
     if op == "=":
-        return value == wanted
+        return value == selected
     if op == "!=":
-        return value != wanted
-    found = _expression(wanted).fullmatch(value) is not None
+        return value != selected
+    found = _expression(selected).fullmatch(value) is not None
     return found if op == "=~" else not found
 
 
