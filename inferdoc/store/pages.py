@@ -162,7 +162,7 @@ def intact_values(
     columns: NDArray[np.intp] | None,
 ) -> tuple[Bits, NDArray[np.bool_], list[tuple[slice, DamagedError]]]:
     """As `page_values`, of the pages that are intact: their values, bool[pages] which these are, and what is wrong with
-    each run of the others. What differs from a damaged page, or from one that does, cannot be told."""
+    each run of the others. What differs from a damaged page, or from one that does, cannot be determined."""
     try:
         lead = _lead(connection, owner, pages[0])
     except DamagedError:
