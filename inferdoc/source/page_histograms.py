@@ -47,9 +47,7 @@ def page_quantiles(
     known: dict[object, list[Cells] | None] = {}
     places = {read: _places(tables, read, named, match, known) for read, (_, named) in requested.items()}
     whole = {read: found for read, found in places.items() if found is not None}
-    answers: dict[Read, _Answer] = {
-        read: _Answer(read, requested[read][0], grid, found) for read, found in whole.items()
-    }
+    answers = {read: _Answer(read, requested[read][0], grid, found) for read, found in whole.items()}
     for width in dict.fromkeys(read.width for read in whole):
         of_width = [answers[read] for read in whole if read.width == width]
         for begin in range(0, len(tables), AT_ONCE):

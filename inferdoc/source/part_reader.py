@@ -83,15 +83,13 @@ class PartOfStore:
 class PartReader:
     """A `StoreSource` of a part, each call of which has an answer."""
 
-    def __init__(self, requested: PartOfStore) -> None:
+    def __init__(self, its: PartOfStore) -> None:
         """Raises SourceError where the store cannot be opened here, or inferdoc is of another version here."""
-        if requested.version != __version__:
-            raise SourceError(f"inferdoc is {__version__} there and {requested.version} here; install the same on both")
-        self._source = StoreSource(
-            requested.path, timeout=requested.timeout, part=requested.part, hidden=requested.hidden
-        )
-        self._source.location = requested.location
-        self._source.learn(requested.known_as, requested.spans)
+        if its.version != __version__:
+            raise SourceError(f"inferdoc is {__version__} there and {its.version} here; install the same on both")
+        self._source = StoreSource(its.path, timeout=its.timeout, part=its.part, hidden=its.hidden)
+        self._source.location = its.location
+        self._source.learn(its.known_as, its.spans)
 
     @no_cycle_search()
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
