@@ -47,9 +47,9 @@ from inferdoc.store.seal import Owner, owner_of
 from inferdoc.store.stretches import (
     CHUNKS_PER_STRETCH,
     HOUR_MS,
-    Stretch,
+    Segment,
     chunk_data,
-    insert_stretch,
+    insert_segment,
     overlapping,
 )
 
@@ -77,7 +77,7 @@ def renamed(value: str, pool: int) -> str:
     return numbered_on(ADDRESS.sub(rf"10.{pool + 1}.\1", value), pool * APART)
 
 
-def rows_of(store: Store) -> list[tuple[dict[str, str], Stretch, list[bytes]]]:
+def rows_of(store: Store) -> list[tuple[dict[str, str], Segment, list[bytes]]]:
     """The compacted hours of a store: labels of the target, hour, chunks."""
     found = []
     first, last = store.first_ms() or 0, store.newest_ms() or 0
@@ -92,7 +92,7 @@ def rows_of(store: Store) -> list[tuple[dict[str, str], Stretch, list[bytes]]]:
 
 def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
     """Write a fleet into a new store: each pool from the store of a template."""
-    known: dict[Path, list[tuple[dict[str, str], Stretch, list[bytes]]]] = {}
+    known: dict[Path, list[tuple[dict[str, str], Segment, list[bytes]]]] = {}
     series: dict[tuple[Path, int], list[tuple[str, ...]]] = {}
     with Store.open(path, "w") as store:
         writer = LayoutWriter(store.connection)
@@ -117,7 +117,7 @@ def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
                         added = store.connection.execute("INSERT INTO target (labels) VALUES (?)", (text,))
                         owners[text] = owner_of(int(added.lastrowid or 0), text)
                     ids = tuple(layouts[layout] for layout in stretch.layouts)
-                    insert_stretch(store.connection, owners[text], replace(stretch, layouts=ids), chunks)
+                    insert_segment(store.connection, owners[text], replace(stretch, layouts=ids), chunks)
 
 
 def _key(key: tuple[str, ...], pool: int) -> tuple[str, ...]:

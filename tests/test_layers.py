@@ -44,7 +44,7 @@ LAYERS = (
     ("installed",),
     ("extras",),
     ("errors",),
-    ("version",),
+    ("version", "cycles"),
 )
 DEPTH = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {

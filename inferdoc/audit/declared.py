@@ -7,8 +7,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from inferdoc.audit.manifest import Declared
-from inferdoc.audit.quantities import Amount, Quantity
-from inferdoc.audit.starts import STARTED, cold_start
+from inferdoc.audit.quantities import STARTED, Amount, Quantity, cold_start
 from inferdoc.audit.window_data import Watched
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.view import Unit

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 from inferdoc.audit.observe import ObservedUnit, observe
 from inferdoc.audit.window_data import Watched
@@ -64,12 +63,15 @@ class _PoolReader:
     units: Sequence[Unit]
     _known: dict[tuple[str, Unit | None], ObservedUnit] = field(default_factory=dict)
 
-    def read(self, name: str, unit: Unit | None) -> ObservedUnit:
-        """An observation on a unit, or on all units of the pool without one."""
-        if (name, unit) not in self._known:
-            group, at = (list(self.units), self.pool) if unit is None else ([unit], None)
-            self._known[name, unit] = observe(name, self.standing.observations[name], self.watched, group, at)
-        return self._known[name, unit]
+    def read(self, name: str, places: Sequence[Unit | None]) -> list[ObservedUnit]:
+        """An observation on some units, or on all units of the pool together (None)."""
+        one, unread = self.standing.observations[name], [place for place in places if (name, place) not in self._known]
+        units = [[unit] for unit in unread if unit is not None]
+        found = observe(name, one, self.watched, units) if units else []
+        if unread and not units:
+            found = observe(name, one, self.watched, [self.units], self.pool)
+        self._known |= zip(((name, place) for place in unread), found, strict=True)
+        return [self._known[name, place] for place in places]
 
     @property
     def states(self) -> list[State]:
@@ -85,8 +87,12 @@ class _PoolReader:
         """Whether an observation over time can be made: one that was needed so far, or any other."""
         if any(reading.held is not None for reading in self._known.values()):
             return True
-        rest = ((name, place) for state in self.states for place in self.places(state) for name in state.observations)
-        return any(self.read(*each).held is not None for each in rest)
+        return any(
+            reading.held is not None
+            for state in self.states
+            for name in state.observations
+            for reading in self.read(name, self.places(state))
+        )
 
 
 def judge(watched: Watched, standing: Standing) -> Verdicts:
@@ -123,7 +129,7 @@ def about(focus: Focus, found: Verdicts) -> Verdicts:
 
 def _judge_pool(reader: _PoolReader, state: State, found: Verdicts) -> None:
     watched, pool, units = reader.watched, reader.pool, reader.units
-    answers = {place: _answer(state, reader, place) for place in reader.places(state)}
+    answers = _answers(state, reader)
     holding = {place: answer for place, answer in answers.items() if answer.holds}
     if holding:
         shown = tuple(units) if state.scope == "pool" else tuple(place for place in holding if place is not None)
@@ -143,30 +149,37 @@ def _judge_pool(reader: _PoolReader, state: State, found: Verdicts) -> None:
         found.doubts.append(Doubt(state, pool, doubtful))
 
 
-def _answer(state: State, reader: _PoolReader, place: Unit | None) -> Answer:
-    """All of `needs`, one of `any_of`, none of `unless`; undetermined conditions decide only if no
-    other does. A condition that rules the issue out ends the reading."""
-    needs, against = list[ObservedUnit](), list[ObservedUnit]()
-    read = partial(reader.read, unit=place)
-    for name in state.needs:
-        needs.append(read(name))
-        if needs[-1].holds is False:
-            return Answer(False, ())
-    for name in state.unless:
-        against.append(read(name))
-        if against[-1].holds:
-            return Answer(False, ())
-    alternatives = [read(name) for name in state.any_of]
-    if alternatives and all(r.holds is False for r in alternatives):
-        return Answer(False, ())
-    chosen = next((r for r in alternatives if r.holds), None)
-    unsure = [r for r in (*needs, *against) if r.holds is None]
-    if alternatives and chosen is None:
-        unsure += [r for r in alternatives if r.holds is None]
-    if unsure:
-        return Answer(None, tuple(unsure))
-    sooner = [reading for name in state.sooner if (reading := read(name)).holds]
-    return Answer(True, (*needs, *((chosen,) if chosen else ()), *sooner))
+def _answers(state: State, reader: _PoolReader) -> dict[Unit | None, Answer]:
+    """All of `needs`, one of `any_of`, none of `unless`, at each place; undetermined conditions decide only if no
+    other does. A condition that rules the issue out ends the reading of its place."""
+    places = open_places = reader.places(state)
+    needs: dict[Unit | None, list[ObservedUnit]] = {place: [] for place in places}
+    unsure: dict[Unit | None, list[ObservedUnit]] = {place: [] for place in places}
+    for name in (*state.needs, *state.unless):
+        readings = dict(zip(open_places, reader.read(name, open_places), strict=True))
+        excludes = name not in state.needs
+        open_places = [place for place, reading in readings.items() if reading.holds is not excludes]
+        for place in open_places:
+            if readings[place].holds is None:
+                unsure[place].append(readings[place])
+            if not excludes:
+                needs[place].append(readings[place])
+    alternatives = {place: list[ObservedUnit]() for place in open_places}
+    for name in state.any_of:
+        for place, reading in zip(open_places, reader.read(name, open_places), strict=True):
+            alternatives[place].append(reading)
+    found = dict.fromkeys(places, Answer(False, ()))
+    for place in open_places:
+        if state.any_of and all(reading.holds is False for reading in alternatives[place]):
+            continue
+        chosen = [reading for reading in alternatives[place] if reading.holds][:1]
+        doubts = unsure[place] + ([] if chosen else [r for r in alternatives[place] if r.holds is None])
+        if doubts:
+            found[place] = Answer(None, tuple(doubts))
+            continue
+        sooner = [reading for name in state.sooner for reading in reader.read(name, [place]) if reading.holds]
+        found[place] = Answer(True, (*needs[place], *chosen, *sooner))
+    return found
 
 
 def _clarity(answer: Answer) -> tuple[float, float]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.window_data import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
+from inferdoc.judging.order import middles, ranked_rows, row_percentile, rows_of
 from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
@@ -30,7 +32,7 @@ QUANTILE_WORDS = {
 @dataclass(frozen=True)
 class ObservedUnit:
     """holds: None if undetermined; value, limit in `unit`; held: share of the window; missing: signals;
-    quiet: too little traffic; text: in words."""
+    quiet: too little traffic; text: in words, empty if the observation is false, which no report shows."""
 
     name: str
     holds: bool | None
@@ -45,70 +47,80 @@ class ObservedUnit:
     inapplicable: bool = False
 
 
-def observe(name: str, one: Absolute, watched: Watched, units: Sequence[Unit], pool: Pool | None) -> ObservedUnit:
-    """The observation on a unit, or with `pool` on the mean over the units of a pool."""
-    unit = units[0]
+def observe(
+    name: str, one: Absolute, watched: Watched, groups: Sequence[Sequence[Unit]], pool: Pool | None = None
+) -> list[ObservedUnit]:
+    """The observation on each group of units, in their order: one unit each, or with `pool` all units of the pool,
+    whose mean is compared. Series of all groups are evaluated together."""
     if one.setting is not None:
-        return _setting(name, one, watched, units)
+        return [_setting(name, one, watched, units) for units in groups]
     if one.tier is not None:
-        return _tier(name, one, watched, unit)
-    if not one.always and all(watched.quiet(each) for each in units):
-        return ObservedUnit(name, None, "too little traffic", one.subject, quiet=True)
-    title, measure, missing = _named(one, watched, units)
-    values = _amount(one, watched, unit, pool)
-    if values is None:
-        optional = all(watched.signals[s].feature for s in missing if s in watched.signals) and bool(missing)
-        words = f"{title}: not visible"
-        return ObservedUnit(name, None, words, one.subject, missing=missing, inapplicable=optional)
-    limit = watched.number(str(one.limit), unit.member.tier)
-    mask = np.ones(watched.view.steps, dtype=bool)
-    if not one.always:
-        mask = np.logical_or.reduce([watched.busy(each) for each in units])
-    if not isinstance(values, np.ndarray):
-        holds = values > limit if one.above else values < limit
-        return ObservedUnit(
-            name,
-            holds,
-            _words(title, one, values, limit, measure, None, holds),
-            one.subject,
-            float(values),
-            limit,
-            measure,
-        )
-    return _over_time(name, one, watched, title, measure, values, limit, mask)
+        return [_tier(name, one, watched, units[0]) for units in groups]
+    title, measure, inputs = _named(one, watched)
+    subject = one.subject
+    limit_of = cache(partial(watched.number, str(one.limit)))
+    found: dict[int, ObservedUnit] = {}
+    rows: dict[int, np.ndarray] = {}
+    for number, units in enumerate(groups):
+        if not one.always and all(watched.quiet(each) for each in units):
+            found[number] = ObservedUnit(name, None, "too little traffic", subject, quiet=True)
+            continue
+        values = _amount(one, watched, units[0], pool)
+        if isinstance(values, np.ndarray):
+            rows[number] = values
+        elif values is None:
+            missing = _missing(one, watched, units, inputs)
+            optional = all(watched.signals[s].feature for s in missing if s in watched.signals) and bool(missing)
+            words = f"{title}: not visible"
+            found[number] = ObservedUnit(name, None, words, subject, missing=missing, inapplicable=optional)
+        else:
+            limit = limit_of(units[0].member.tier)
+            holds = bool(values > limit if one.above else values < limit)
+            words = _words(title, one, values, limit, measure, None) if holds else ""
+            found[number] = ObservedUnit(name, holds, words, subject, float(values), limit, measure)
+    if rows:
+        limits = np.array([limit_of(groups[number][0].member.tier) for number in rows])
+        stacked = rows_of(list(rows.values()))
+        if not one.always:
+            stacked = np.where(watched.busy_in_any([groups[number] for number in rows]), stacked, np.nan)
+        found |= zip(rows, _over_time(name, one, watched, title, measure, stacked, limits), strict=True)
+    return [found[number] for number in range(len(groups))]
 
 
 def _over_time(
-    name: str,
-    one: Absolute,
-    watched: Watched,
-    title: str,
-    measure: str,
-    values: np.ndarray,
-    limit: float,
-    mask: np.ndarray,
-) -> ObservedUnit:
-    seen = np.where(mask & np.isfinite(values), values, np.nan)
-    within = watched.in_parts(seen)
-    count = np.isfinite(within).sum(axis=1)
-    enough = (count > 0) & (count >= LEAST_OF_PART * within.shape[1])
-    parts = np.nansum(within[enough], axis=1) / count[enough]
-    if len(parts) < watched.number("standing_least_parts"):
-        words = f"{title}: too little of the window shows it"
-        return ObservedUnit(name, None, words, one.subject, quiet=True)
-    held = float(np.mean(parts > limit if one.above else parts < limit))
+    name: str, one: Absolute, watched: Watched, title: str, measure: str, values: np.ndarray, limits: np.ndarray
+) -> list[ObservedUnit]:
+    """The observation on each row of float64[n, T], NaN at steps that do not count. limits: float64[n]."""
+    known = np.isfinite(values)
+    within = watched.in_parts(np.where(known, values, np.nan))
+    count = np.isfinite(within).sum(axis=2)
+    enough = (count > 0) & (count >= LEAST_OF_PART * within.shape[2])
+    means = np.where(enough, np.nansum(within, axis=2) / np.maximum(count, 1), np.nan)
+    parts = enough.sum(axis=1)
+    beyond = means > limits[:, np.newaxis] if one.above else means < limits[:, np.newaxis]
+    shares = beyond.sum(axis=1) / np.maximum(parts, 1)
     if one.at is not None:
-        value = float(np.nanquantile(seen, QUANTILES[one.at]))
-        holds = value > limit if one.above else value < limit
+        amounts = row_percentile(ranked_rows(values, known), known.sum(axis=1), QUANTILES[one.at])
+        holding = amounts > limits if one.above else amounts < limits
     else:
-        value = float(np.median(parts))
-        holds = held >= watched.number(one.share or "standing_share")
-    words = _words(title, one, value, limit, measure, held, holds)
-    if measure == "bits":
-        beyond = seen[seen > limit] if (seen > limit).any() else seen[np.isfinite(seen)]
-        value = float(np.bitwise_or.reduce(beyond.astype(np.int64)))
-        words = f"{title}: {figure(value, measure)}" + (f", in {percent(held)} of the busy window" if holds else "")
-    return ObservedUnit(name, holds, words, one.subject, value, limit, measure, held)
+        amounts = middles(means, enough)
+        holding = shares >= watched.number(one.share or "standing_share")
+    least = watched.number("standing_least_parts")
+    found = list[ObservedUnit]()
+    for row, (number, holds) in enumerate(zip(parts.tolist(), holding.tolist(), strict=True)):
+        if number < least:
+            words = f"{title}: too little of the window shows it"
+            found.append(ObservedUnit(name, None, words, one.subject, quiet=True))
+            continue
+        value, limit, held = float(amounts[row]), float(limits[row]), float(shares[row])
+        words = _words(title, one, value, limit, measure, held) if holds else ""
+        if measure == "bits":
+            seen = values[row][known[row]]
+            masks = seen[seen > limit] if (seen > limit).any() else seen
+            value = float(np.bitwise_or.reduce(masks.astype(np.int64)))
+            words = f"{title}: {figure(value, measure)}, in {percent(held)} of the busy window" if holds else ""
+        found.append(ObservedUnit(name, holds, words, one.subject, value, limit, measure, held))
+    return found
 
 
 def _amount(one: Absolute, watched: Watched, unit: Unit, pool: Pool | None) -> Amount:
@@ -127,32 +139,31 @@ def _amount(one: Absolute, watched: Watched, unit: Unit, pool: Pool | None) -> A
     return pool_mean(watched, pool, lambda each: of_unit(watched, each), busy=not one.always)
 
 
-def _named(one: Absolute, watched: Watched, units: Sequence[Unit]) -> tuple[str, str, tuple[str, ...]]:
-    """Title, unit of measure and those of the signals that nothing supplies."""
+def _named(one: Absolute, watched: Watched) -> tuple[str, str, tuple[str, ...]]:
+    """Title, unit of measure and the signals that it needs."""
     if one.signal is not None:
         declared = watched.signals[one.signal]
-        inputs: tuple[str, ...] = (one.signal,)
-        title, measure = declared.title, declared.unit
-    else:
-        quantity = REGISTRY[str(one.quantity)]
-        title, measure, inputs = quantity.title, quantity.unit, quantity.inputs
+        return declared.title, declared.unit, (one.signal,)
+    quantity = REGISTRY[str(one.quantity)]
+    return quantity.title, quantity.unit, quantity.inputs
+
+
+def _missing(one: Absolute, watched: Watched, units: Sequence[Unit], inputs: tuple[str, ...]) -> tuple[str, ...]:
+    """The inputs that no unit has, and the setting of the quantity if no unit shows it."""
     missing = tuple(name for name in inputs if all(watched.values(unit, name) is None for unit in units))
-    if one.quantity is not None and (setting := REGISTRY[one.quantity].setting) is not None:
-        missing += () if any(setting in watched.settings.get(u, {}) for u in units) else (_source_of_setting(setting),)
-    return title, measure, missing
+    setting = None if one.quantity is None else REGISTRY[one.quantity].setting
+    if setting is not None and not any(setting in watched.settings.get(unit, {}) for unit in units):
+        missing += (_source_of_setting(setting),)
+    return missing
 
 
-def _words(title: str, one: Absolute, value: float, limit: float, measure: str, held: float | None, holds: bool) -> str:
+def _words(title: str, one: Absolute, value: float, limit: float, measure: str, held: float | None) -> str:
+    """An observation that is true, in words."""
     side = "above" if one.above else "below"
-    verb = "is" if holds else "is not"
-    words = f"{title} {verb} {side} {figure(limit, measure)}: {figure(value, measure)}"
-    if holds and one.at is not None:
+    words = f"{title} is {side} {figure(limit, measure)}: {figure(value, measure)}"
+    if one.at is not None:
         return f"{words} {QUANTILE_WORDS[one.at]} of the window"
-    return (
-        words
-        if held is None or not holds
-        else f"{words}, in {percent(held)} of the {'' if one.always else 'busy '}window"
-    )
+    return words if held is None else f"{words}, in {percent(held)} of the {'' if one.always else 'busy '}window"
 
 
 def percent(share: float) -> str:

@@ -14,6 +14,7 @@ from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.standing import State
 from inferdoc.config import Config
+from inferdoc.cycles import no_cycle_search
 from inferdoc.judging import api, request
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, Persistent
@@ -25,6 +26,7 @@ from inferdoc.times import Moment
 from inferdoc.words import how_many
 
 
+@no_cycle_search()
 def diagnose(
     source: Source,
     since: Moment | None = None,
@@ -34,12 +36,13 @@ def diagnose(
     around: Moment | None = None,
 ) -> Diagnosis:
     """`inferdoc.judging.api.diagnose`, with the persistent states beside it."""
-    answer = api.diagnose(source, since, until, from_, options, around)
     catalogue = options.catalogue if options is not None else None
+    answer = api.diagnose(source, since, until, from_, options, around)
     add_persistent(answer, Config(), catalogue or load_catalogue())
     return answer
 
 
+@no_cycle_search()
 def diagnosis(source: Source, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Diagnosis:
     """The same by the options of a command, and by the configuration. params: as in `inferdoc.judging.request`."""
     answer = request.diagnosis(source, config, catalogue, params)

@@ -24,6 +24,12 @@ AFTER_SCALE_IN = "pool_busy"
 LEAST_REPLICAS = 2
 """A pool keeps one replica more than it needs: what remains carries the load when one is lost."""
 
+STARTED = "process_start_time"
+LEAST_AGES = 3
+"""Two ages that agree may do so by chance."""
+ANSWERS = "running"
+"""What an engine shows from when it has loaded its model."""
+
 Amount = np.ndarray | float | None
 
 
@@ -288,6 +294,59 @@ LEAST_USE = 0.05
 """Use below which a pod shows nothing of what it could serve."""
 LIKE_LENGTH = 1.25
 """Ratio up to which mean lengths of two pods count as alike (own choice)."""
+
+
+def drafts_over_room(watched: Watched, unit: Unit) -> Amount:
+    """Tokens of a verification step over those from which on arithmetic binds: above 1 drafts displace streams."""
+    running, draft = watched.values(unit, "running"), watched.values(unit, "spec_draft_length")
+    if running is None or draft is None:
+        return None
+    return np.asarray(running * (draft + 1) / compute_bound_batch(watched, unit))
+
+
+def limit_over_use(watched: Watched, unit: Unit) -> Amount:
+    """Longest request that is allowed (--max-model-len) over the longest that come: p99 of the prompts and the longer
+    of the p90 of the answers and of what clients ask for at most."""
+    cache, of_full_length, prompt, answer = (middle(watched, unit, name) for name in LENGTH_INPUTS)
+    max_tokens = middle(watched, unit, "max_tokens_p90") or 0.0
+    if cache is None or not of_full_length or prompt is None or answer is None:
+        return None
+    return cache / of_full_length / max(1.0, prompt + max(answer, max_tokens))
+
+
+def starts_of(watched: Watched, unit: Unit) -> list[tuple[float, float]]:
+    """(start, first page) of every process that started in the window, Unix seconds."""
+    starts, answers = watched.values(unit, STARTED), watched.values(unit, ANSWERS)
+    if starts is None or answers is None:
+        return []
+    times = watched.view.frame.grid.times_ms / 1000
+    seen = np.flatnonzero(np.isfinite(starts) & np.isfinite(answers))
+    _, first = np.unique(starts[seen], return_index=True)
+    steps = seen[np.sort(first)]
+    pages = zip(starts[steps].tolist(), times[steps].tolist(), strict=True)
+    return [(start, page) for start, page in pages if start > times[0]]
+
+
+def cold_start(watched: Watched, unit: Unit) -> Amount:
+    """From the start of a process to its first page, seconds, less the half step by which a page is late on average;
+    0 without a start."""
+    half = watched.view.step_seconds / 2
+    seconds = [page - start - half for start, page in starts_of(watched, unit)]
+    return float(np.median(seconds)) if seconds else 0.0
+
+
+def same_ages(watched: Watched, unit: Unit) -> Amount:
+    """1 - (longest - shortest) / mean age at which the processes of a unit were replaced; 0 of fewer than three."""
+    starts = watched.values(unit, STARTED)
+    if starts is None:
+        return None
+    ages = np.diff(np.unique(starts[np.isfinite(starts)]))
+    if len(ages) < LEAST_AGES:
+        return 0.0
+    return float(1 - (ages.max() - ages.min()) / ages.mean())
+
+
+LENGTH_INPUTS = ("kv_capacity_tokens", "kv_max_concurrency", "prompt_len_p99", "output_len_p90")
 USE_INPUTS = ("kv_usage_mean", "running", "prefill_tokens_rate")
 USE_OPTIONAL = ("fleet_utilisation", "prefill_seconds_per_token")
 
@@ -358,5 +417,22 @@ QUANTITIES: Mapping[str, Quantity] = {
         clock_over_peers,
     ),
     "scrape_interval": Quantity("Time between two scrapes", "s", (), _scrape_interval),
+    "drafts_over_room": Quantity(
+        "Tokens of a verification step, over those from which on arithmetic binds,",
+        "times",
+        ("running", "spec_draft_length"),
+        drafts_over_room,
+    ),
+    "limit_over_use": Quantity(
+        "Longest request allowed, over the longest that come,",
+        "times",
+        LENGTH_INPUTS,
+        limit_over_use,
+        optional=("max_tokens_p90",),
+    ),
+    "cold_start": Quantity(
+        "Time from the start of a process to its first page", "s", (), cold_start, optional=(STARTED,)
+    ),
+    "ages_alike": Quantity("Evenness of the ages at which processes end", "ratio", (STARTED,), same_ages),
 }
 """By the names that observations.yaml and the steps of states use."""

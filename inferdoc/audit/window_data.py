@@ -13,6 +13,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.config_sections import PodSection
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.deviation import FEWEST_OBSERVATIONS
+from inferdoc.judging.order import ranked_rows, row_percentile, rows_of
 from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity
@@ -38,7 +39,6 @@ class Watched:
     settings: Mapping[Unit, Mapping[str, tuple[str, float]]]
     pods: Sequence[PodSection] = ()
     slos: Sequence[Slo] = ()
-    _busy: dict[Unit, np.ndarray] = field(default_factory=dict)
     _quiet: dict[Unit, bool] = field(default_factory=dict)
     _of_gpus: dict[tuple[Unit, str], np.ndarray | None] = field(default_factory=dict)
 
@@ -110,15 +110,30 @@ class Watched:
 
     def busy(self, unit: Unit) -> np.ndarray:
         """bool[T]: where a unit has more to do than a share of its own peak. A night is not busy."""
-        if unit not in self._busy:
-            found = np.zeros(self.view.steps, dtype=bool)
-            for name in WORK:
-                work = self.values(unit, name)
-                if work is not None:
-                    peak = float(np.nanquantile(work, 0.95))
-                    found |= np.isfinite(work) & (work > 0) & (work >= self.number("standing_busy") * peak)
-            self._busy[unit] = found
-        return self._busy[unit]
+        return np.asarray(self._busy[self._row_of[unit]])
+
+    def busy_in_any(self, groups: Sequence[Sequence[Unit]]) -> np.ndarray:
+        """bool[groups, T]: where any unit of a group is busy."""
+        rows = [self._row_of[unit] for units in groups for unit in units]
+        starts = np.cumsum([0, *map(len, groups[:-1])])
+        return np.asarray(np.logical_or.reduceat(self._busy[rows], starts, axis=0))
+
+    @cached_property
+    def _row_of(self) -> dict[Unit, int]:
+        return {unit: row for row, unit in enumerate(self.view.units)}
+
+    @cached_property
+    def _busy(self) -> np.ndarray:
+        found = np.zeros((len(self.view.units), self.view.steps), dtype=bool)
+        for name in WORK:
+            rows = {row: work for unit, row in self._row_of.items() if (work := self.values(unit, name)) is not None}
+            if rows:
+                values = rows_of(list(rows.values()))
+                known = ~np.isnan(values)
+                peaks = row_percentile(ranked_rows(values, known), known.sum(axis=1), 0.95)
+                least = self.number("standing_busy") * peaks[:, np.newaxis]
+                found[list(rows)] |= np.isfinite(values) & (values > 0) & (values >= least)
+        return found
 
     def parts(self) -> list[slice]:
         """The parts of the window whose means are judged: none shorter than two rate windows, so that what a rate holds
@@ -128,9 +143,11 @@ class Watched:
         return [slice(first, first + steps) for first in range(0, self.view.steps - steps + 1, steps)]
 
     def in_parts(self, values: np.ndarray) -> np.ndarray:
-        """float64[T] cut into the parts of the window: float64[parts, steps of a part]."""
+        """float64[n, T] cut into the parts of the window: float64[n, parts, steps of a part]."""
         parts = self.parts()
-        return values[: parts[-1].stop].reshape(len(parts), -1) if parts else np.empty((0, 0))
+        if not parts:
+            return np.empty((len(values), 0, 0))
+        return values[:, : parts[-1].stop].reshape(len(values), len(parts), -1)
 
     def gpus(self, unit: Unit) -> int | None:
         """GPUs of a unit's pod, shared among its engines: what the configuration says, else what the GPU exporter joins

@@ -8,7 +8,7 @@ from dataclasses import replace
 from inferdoc.generate.cases import Case
 from inferdoc.generate.promql_words import Selector
 from inferdoc.generate.world import Key, Raw, World
-from inferdoc.source.matching import matches
+from inferdoc.source.reads import matches
 
 OTHER = "decoy"
 FAR = 1000.0

@@ -17,7 +17,7 @@ import yaml
 
 from inferdoc.errors import InferdocError
 from inferdoc.generate.promql_words import selected
-from inferdoc.source.matching import matches
+from inferdoc.source.reads import matches
 
 MISSING = "promtool is not on the PATH; it comes with Prometheus (Debian and Ubuntu: apt-get install prometheus)"
 LIMIT_SECONDS = 600

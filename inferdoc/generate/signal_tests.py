@@ -22,8 +22,8 @@ from inferdoc.generate.series import MODEL, FaultSpan, lines
 from inferdoc.generate.wanted import MARGIN
 from inferdoc.generate.world import Key, Raw, World
 from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS
-from inferdoc.source.matching import matches
 from inferdoc.source.plan import operand
+from inferdoc.source.reads import matches
 from inferdoc.times import length_of
 
 MINUTES = 8

@@ -17,9 +17,8 @@ from inferdoc.catalogue.signal import Reading
 from inferdoc.errors import InferdocError
 from inferdoc.judging.conditions.render import ENGINE_SIGN, SHOWN_GPUS, Rendering
 from inferdoc.source import formula
-from inferdoc.source.matching import matches
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
-from inferdoc.source.reads import Matcher
+from inferdoc.source.reads import Matcher, matches
 
 Phase = Literal["calm", "fault", "swing"]
 PHASES: tuple[Phase, Phase] = ("calm", "fault")

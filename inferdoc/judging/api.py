@@ -10,10 +10,10 @@ from __future__ import annotations
 import time
 
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.cycles import no_cycle_search
 from inferdoc.errors import InferdocError, TooSlowError
 from inferdoc.judging.answer import timing_of
 from inferdoc.judging.completeness import qualify
-from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.document import DiagnosisWithSeries, document
 from inferdoc.judging.judged import Judged, judge_session
 from inferdoc.judging.model import Diagnosis

@@ -15,8 +15,7 @@ from inferdoc.fleet.members import Fleet, FleetFilter, Member, Pool
 from inferdoc.judging.fold import WIDE_SCOPES, Cause
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
-from inferdoc.source.matching import passes
-from inferdoc.source.reads import Matcher
+from inferdoc.source.reads import Matcher, passes
 from inferdoc.words import some
 
 MOST_NAMES = 8

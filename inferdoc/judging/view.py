@@ -77,7 +77,7 @@ class View:
     wide: Mapping[str, bool] = field(default_factory=dict)
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)
-    _index: dict[str, dict[tuple[tuple[str, str, str], str], int]] = field(default_factory=dict)
+    _index: dict[str, dict[tuple[Key, str], int | None]] = field(default_factory=dict)
     _gpus: dict[str, dict[Key, dict[str, np.ndarray]]] = field(default_factory=dict)
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
     _groups: dict[tuple[tuple[str, str, str], str], list[Unit]] = field(default_factory=dict)
@@ -194,12 +194,10 @@ class View:
         return own
 
     def _own(
-        self, matrix: SignalMatrix, index: Mapping[tuple[tuple[str, str, str], str], int], key: Key, engine: str
+        self, matrix: SignalMatrix, index: Mapping[tuple[Key, str], int | None], key: Key, engine: str
     ) -> Trace | None:
-        row = index.get((key, engine))
+        row = index.get((key, engine if (key, engine) in index else ""))
         if row is None:
-            row = index.get((key, ""))
-        if row is None or not np.isfinite(matrix.values[row]).any():
             return None
         return Trace(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
 
@@ -331,13 +329,15 @@ def _by_owner(matrix: SignalMatrix | None) -> dict[Key, dict[str, np.ndarray]]:
     return found
 
 
-def _by_member(matrix: SignalMatrix) -> dict[tuple[tuple[str, str, str], str], int]:
-    found: dict[tuple[tuple[str, str, str], str], int] = {}
+def _by_member(matrix: SignalMatrix) -> dict[tuple[Key, str], int | None]:
+    """The fullest row of each engine; None if it has no finite value."""
+    found: dict[tuple[Key, str], int | None] = {}
+    finite = np.isfinite(matrix.values).sum(axis=1).tolist()
+    best: dict[tuple[Key, str], int] = {}
     for row, entity in enumerate(matrix.entities):
         key = (entity.member, entity.engine)
-        known = found.get(key)
-        if known is None or np.isfinite(matrix.values[row]).sum() > np.isfinite(matrix.values[known]).sum():
-            found[key] = row
+        if key not in best or finite[row] > best[key]:
+            best[key], found[key] = finite[row], row if finite[row] else None
     return found
 
 

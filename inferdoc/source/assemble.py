@@ -15,7 +15,7 @@ from inferdoc.catalogue.signal import Reading, Signal, Term
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
-from inferdoc.source.histograms import QuantileAsked, Quantiles
+from inferdoc.source.histograms import QuantileRequest, Quantiles
 from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.shares import MIN_OBSERVATIONS, enough_events
@@ -101,28 +101,28 @@ class Assembler:
         widest = max(WIDTHS) * grid.rate_ms
         self.present = source.names(grid.start_ms - widest, grid.end_ms)
         self.results: dict[Read, ReadResult] = {}
-        self.quantiles: dict[QuantileAsked, Quantiles | None] = {}
+        self.quantiles: dict[QuantileRequest, Quantiles | None] = {}
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
         self._entities = Entities()
         self._taken: dict[int, np.ndarray] = {}
 
-    def run(self, wanted: Iterable[str]) -> SignalFrame:
+    def run(self, selected: Iterable[str]) -> SignalFrame:
         """Read everything, assemble the signals wanted and those they are made of."""
-        order = closure(wanted, self.signals)
+        order = closure(selected, self.signals)
         first = plan(order, self.signals, self.aliases, self.present)
         self.results.update(self.source.evaluate(first.reads + first.counts, self.grid, self.match))
         for name in first.infos:
             self.infos[name] = self.source.info(name, self.grid, self.match)
         widths = self._choose_widths(order)
-        asked = [
-            QuantileAsked(read, float(reading.q or 0))
+        requested = [
+            QuantileRequest(read, float(reading.q or 0))
             for name, width in widths.items()
             for reading in self.signals[name].readings
             if reading.quantile
             for read in buckets(reading, self.signals[name].level).reads(self.aliases, self.present, width)
         ]
-        self.quantiles = self.source.quantiles(list(dict.fromkeys(asked)), self.grid, self.match)
+        self.quantiles = self.source.quantiles(list(dict.fromkeys(requested)), self.grid, self.match)
         self.frame.widths = widths
         for name in order:
             matrix = self._signal(name, self.signals[name])
@@ -213,9 +213,9 @@ class Assembler:
         merged: SignalMatrix | None = None
         part = buckets(reading, signal.level)
         for read in part.reads(self.aliases, self.present, width):
-            told = self.quantiles[QuantileAsked(read, float(reading.q or 0))]
-            if told is not None:
-                own = SignalMatrix(self._entities.of(part.by[:-1], told.keys), told.values, bounds=told.bounds)
+            outcome = self.quantiles[QuantileRequest(read, float(reading.q or 0))]
+            if outcome is not None:
+                own = SignalMatrix(self._entities.of(part.by[:-1], outcome.keys), outcome.values, bounds=outcome.bounds)
                 merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None
@@ -285,8 +285,8 @@ def _label_values(reading: Reading, members: list[InfoSeries]) -> list[float]:
 
 def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:
     if reading.identity:
-        told = "\0".join(f"{name}={labels.get(name, '')}" for name in reading.identity)
-        return float(zlib.crc32(told.encode()))
+        outcome = "\0".join(f"{name}={labels.get(name, '')}" for name in reading.identity)
+        return float(zlib.crc32(outcome.encode()))
     if reading.count_distinct:
         return float(
             len({name for label in reading.count_distinct for name in labels.get(label, "").split(",") if name.strip()})
@@ -326,11 +326,11 @@ def _plausible(values: np.ndarray, least: float) -> np.ndarray:
 
 def read_signals(
     source: Source,
-    wanted: Iterable[str],
+    selected: Iterable[str],
     grid: Grid,
     signals: Mapping[str, Signal],
     aliases: Aliases,
     match: tuple[Matcher, ...] = (),
 ) -> SignalFrame:
     """Read signals on a grid. Shapes: one float64[entities, grid.count] per signal; absent signals are left out."""
-    return Assembler(source, signals, aliases, grid, match).run(wanted)
+    return Assembler(source, signals, aliases, grid, match).run(selected)

@@ -8,7 +8,7 @@ from typing import Literal, Protocol
 
 import numpy as np
 
-from inferdoc.source.histograms import QuantileAsked, Quantiles
+from inferdoc.source.histograms import QuantileRequest, Quantiles
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 SourceKind = Literal["store", "prometheus"]
@@ -66,7 +66,7 @@ class Source(Protocol):
     cost: Cost
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
-        """Series names that will be asked for, and from when on, so that a source that reads whole pages reads each
+        """Series names that will be requested, and from when on, so that a source that reads whole pages reads each
         page once."""
 
     def identify(self, start_ms: int, end_ms: int) -> None:
@@ -87,15 +87,15 @@ class Source(Protocol):
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
         """Every scrape of every target, from its `up` series, sorted by labels. Of a stretch longer than six hours only
-        the last hour is told scrape by scrape (`inferdoc.source.scrape_times` says how the rest is)."""
+        the last hour is reported scrape by scrape (`inferdoc.source.scrape_times` says how the rest is)."""
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
         """All reads on the grid; `match` (the user's -l, --model, --namespace) is added to every selector. Every read
         has a result; its rows are sorted by key, and rows without any value are left out."""
 
     def quantiles(
-        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[QuantileAsked, Quantiles | None]:
+        self, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileRequest, Quantiles | None]:
         """Quantiles on the grid, None where no histogram is whole."""
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:

@@ -35,22 +35,22 @@ class _Actors:
 
 
 class _Actor:
-    """Answers calls in order. _asked: the calls that are not answered yet; _timeout: seconds to wait for one."""
+    """Answers calls in order. _requested: the calls that are not answered yet; _timeout: seconds to wait for one."""
 
-    _asked: deque[Any]
+    _requested: deque[Any]
     _timeout: float
 
     def answer(self) -> PartAnswer:
-        answer: PartAnswer = pickle.loads(self._got(self._asked.popleft(), self._timeout))
+        answer: PartAnswer = pickle.loads(self._got(self._requested.popleft(), self._timeout))
         return answer
 
-    def _got(self, asked: Any, seconds: float) -> Any:
+    def _got(self, requested: Any, seconds: float) -> Any:
         """The result of a call. Raises PartEndedError."""
         raise NotImplementedError
 
 
 class DaskActors(_Actors):
-    """A Dask cluster: at the address of its scheduler, or begun here and ended with this process. workers: how many
+    """A Dask cluster: at the address of its scheduler, or started here and ended with this process. workers: how many
     actors, by default one for each worker of the cluster."""
 
     name = "dask"
@@ -76,27 +76,27 @@ class DaskActors(_Actors):
         self._workers = workers or max(1, len(client.scheduler_info(n_workers=-1)["workers"]))
         self._close = weakref.finalize(self, _leave, client, cluster)
 
-    def begin(self, asked: PartOfStore) -> PartWorker:
+    def begin(self, requested: PartOfStore) -> PartWorker:
         """An actor for one part."""
-        return _DaskActor(self._client, asked)
+        return _DaskActor(self._client, requested)
 
     def close(self) -> None:
-        """Leave the cluster, and end it where it was begun here."""
+        """Leave the cluster, and end it where it was started here."""
         self._close()
 
 
 class _DaskActor(_Actor):
-    def __init__(self, client: Any, asked: PartOfStore) -> None:
-        self._client, self._timeout = client, asked.timeout + START_SECONDS
-        self._asked: deque[Any] = deque()
-        self._future = client.submit(PartReader, asked, actor=True, pure=False)
+    def __init__(self, client: Any, requested: PartOfStore) -> None:
+        self._client, self._timeout = client, requested.timeout + START_SECONDS
+        self._requested: deque[Any] = deque()
+        self._future = client.submit(PartReader, requested, actor=True, pure=False)
         self.close = weakref.finalize(self, self._future.release)
         self._actor = self._got(self._future, START_SECONDS)
 
     def ask(self, method: str, *args: Any) -> None:
         try:
             with self._client.as_current():  # an actor looks for its client there
-                self._asked.append(self._actor.call_pickled(method, args))
+                self._requested.append(self._actor.call_pickled(method, args))
         except (OSError, ValueError, RuntimeError) as error:
             raise PartEndedError(f"a Dask actor ended ({_one_line(error)})") from error
 
@@ -140,7 +140,7 @@ def _leave(client: Any, cluster: Any) -> None:
 
 
 class RayActors(_Actors):
-    """A Ray cluster: at an address, or begun here and ended with this process. workers: how many actors, by default one
+    """A Ray cluster: at an address, or started here and ended by this process. workers: actors, by default one
     for each CPU."""
 
     name = "ray"
@@ -149,8 +149,8 @@ class RayActors(_Actors):
         """Raises InferdocError without ray, SourceError where the cluster cannot be reached or has another version."""
         with needed("ray", "--engine ray"):
             self._ray: Any = import_module("ray")
-        began = not self._ray.is_initialized()
-        if began:
+        started = not self._ray.is_initialized()
+        if started:
             os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is sent to anybody
             quiet = {"log_to_driver": False, "logging_level": "ERROR", "configure_logging": False}
             own = {"num_cpus": workers or usable_cores(), "include_dashboard": False} if address is None else {}
@@ -161,28 +161,28 @@ class RayActors(_Actors):
                     f"cannot use the Ray cluster {address or 'here'}: {_one_line(_cause(error))}"
                 ) from error
         self._workers = workers or max(1, int(self._ray.cluster_resources().get("CPU", 1)))
-        self._close = weakref.finalize(self, self._ray.shutdown) if began else None
+        self._close = weakref.finalize(self, self._ray.shutdown) if started else None
 
-    def begin(self, asked: PartOfStore) -> PartWorker:
+    def begin(self, requested: PartOfStore) -> PartWorker:
         """An actor for one part."""
-        return _RayActor(self._ray, asked)
+        return _RayActor(self._ray, requested)
 
     def close(self) -> None:
-        """Leave the cluster, and end it where it was begun here."""
+        """Leave the cluster, and end it where it was started here."""
         if self._close is not None:
             self._close()
 
 
 class _RayActor(_Actor):
-    def __init__(self, ray: Any, asked: PartOfStore) -> None:
-        self._ray, self._timeout = ray, asked.timeout + START_SECONDS
-        self._actor = ray.remote(PartReader).options(num_cpus=1, max_restarts=0).remote(asked)
-        self._asked: deque[Any] = deque()
+    def __init__(self, ray: Any, requested: PartOfStore) -> None:
+        self._ray, self._timeout = ray, requested.timeout + START_SECONDS
+        self._actor = ray.remote(PartReader).options(num_cpus=1, max_restarts=0).remote(requested)
+        self._requested: deque[Any] = deque()
         self.close = weakref.finalize(self, _kill, ray, self._actor)
         self._got(self._actor.__ray_ready__.remote(), START_SECONDS)
 
     def ask(self, method: str, *args: Any) -> None:
-        self._asked.append(self._actor.call_pickled.remote(method, args))
+        self._requested.append(self._actor.call_pickled.remote(method, args))
 
     def _got(self, reference: Any, seconds: float) -> Any:
         try:

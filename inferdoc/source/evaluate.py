@@ -11,14 +11,14 @@ from typing import NamedTuple
 import numpy as np
 
 from inferdoc.source import window
-from inferdoc.source.alike import SeriesAsked, SeriesTold, apply_all
+from inferdoc.source.alike import SeriesRequest, SeriesResult, apply_all
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.reads import Aggregation, Function, Grid, Matcher, Read, ReadResult
 from inferdoc.source.tables import Key, Table
 from inferdoc.source.window import Windows
 
 AT_ONCE = 128
-"""Targets of which a function is told before it is added up."""
+"""Targets to which a function is applied before its values are added up."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def _shares(
         token, columns = layout.choose(selection.name, selection.match + match, target)
         if not len(columns):
             continue
-        keys, key_of_column = layout.keys(token, columns, selection.by, target)
+        keys, key_of_column = layout.keys(token, columns, selection.by, table.values_of(selection.by))
         row_of_key = np.array([own.row(key) for key in keys], dtype=np.int64)
         found[selection] = Share(columns, row_of_key[key_of_column])
         own.shares.append(found[selection])
@@ -183,7 +183,7 @@ def _evaluate_leaf(
         places[selection] = slice(height, height + many)
         height += many
     sums = Sums(np.empty((height, grid.count)), np.empty((height, grid.count), dtype=bool), places)
-    begun = np.zeros(height, dtype=bool)
+    filled = np.zeros(height, dtype=bool)
     plans: dict[bytes, tuple[np.ndarray, np.ndarray]] = {}
     members = [
         (number, mine)
@@ -191,16 +191,16 @@ def _evaluate_leaf(
         if (mine := [(places[own].start, known[own]) for own in heights if own in known])
     ]
     for begin in range(0, len(members), AT_ONCE):
-        asked, where = list[SeriesAsked](), list[tuple[np.ndarray, np.ndarray]]()
+        requested, where = list[SeriesRequest](), list[tuple[np.ndarray, np.ndarray]]()
         for number, mine in members[begin : begin + AT_ONCE]:
             columns = np.concatenate([share.columns for _, share in mine])
             plan = plans.get(columns.tobytes())
             if plan is None:
                 plan = plans[columns.tobytes()] = np.unique(columns, return_inverse=True)
-            asked.append(SeriesAsked(tables[number].samples, plan[0], windows.of(number, leaf)))
+            requested.append(SeriesRequest(tables[number].samples, plan[0], windows.of(number, leaf)))
             where.append((plan[1], np.concatenate([share.row_of_column + start for start, share in mine])))
-        for told, (place, rows) in zip(apply_all(leaf.fn, asked), where, strict=True):
-            _add(sums, begun, leaf.agg, told, place, rows)
+        for outcome, (place, rows) in zip(apply_all(leaf.fn, requested), where, strict=True):
+            _add(sums, filled, leaf.agg, outcome, place, rows)
     return sums
 
 
@@ -223,28 +223,28 @@ class _TableWindows:
 
 
 def _add(
-    sums: Sums, begun: np.ndarray, agg: Aggregation, told: SeriesTold, place: np.ndarray, rows: np.ndarray
+    sums: Sums, filled: np.ndarray, agg: Aggregation, outcome: SeriesResult, place: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Fold what some columns of a table tell into their rows. begun: bool[rows], which have a value or more already;
+    """Fold what some columns of a table tell into their rows. filled: bool[rows], which have a value or more already;
     place: of each that counts towards one of `rows`, among the columns told."""
     if (rows[1:] > rows[:-1]).all():
-        values, found = told.values[place], told.found[place]
+        values, found = outcome.values[place], outcome.found[place]
     else:
         order = np.argsort(rows, kind="stable")
         rows, place = rows[order], place[order]
         starts = np.flatnonzero(np.concatenate([[True], rows[1:] != rows[:-1]]))
-        values, found = told.values[place], told.found[place]
+        values, found = outcome.values[place], outcome.found[place]
         if len(starts) < len(rows):
             values, found = _fold(agg, values, found, starts)
             rows = rows[starts]
-    again = begun[rows]
+    again = filled[rows]
     if again.any():
         both = np.repeat(rows[again], 2)
         pairs = np.empty((len(both), values.shape[1])), np.empty((len(both), values.shape[1]), dtype=bool)
         for pair, old, new in zip(pairs, (sums.values, sums.found), (values, found), strict=True):
             pair[0::2], pair[1::2] = old[rows[again]], new[again]
         values[again], found[again] = _fold(agg, *pairs, np.arange(0, len(both), 2))
-    begun[rows] = True
+    filled[rows] = True
     sums.values[rows] = values if found.all() else np.where(found, values, np.nan)
     sums.found[rows] = found
 

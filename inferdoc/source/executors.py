@@ -32,7 +32,7 @@ class Executor(Protocol):
     def shares(self) -> tuple[Part, Sequence[Part]]:
         """The part that is read here, and those of the workers."""
 
-    def begin(self, asked: PartOfStore) -> PartWorker:
+    def begin(self, requested: PartOfStore) -> PartWorker:
         """A worker for one part. Raises PartEndedError."""
 
     def close(self) -> None:
@@ -52,9 +52,9 @@ class LocalProcesses:
         first = HERE_READS / (HERE_READS + self._count - 1)
         return Part(0.0, first), parts_of(first, self._count - 1)
 
-    def begin(self, asked: HandedOver) -> PartWorker:
+    def begin(self, requested: HandedOver) -> PartWorker:
         """A process for one part."""
-        return PartProcess(asked)
+        return PartProcess(requested)
 
     @property
     def others(self) -> int:
@@ -67,7 +67,7 @@ class LocalProcesses:
 
 def executor_of(engine: str, workers: int | None, address: str | None) -> Executor:
     """What `--engine` names. workers: how many, by default what the machine or the cluster has; address: of a cluster
-    that runs, else one is begun here. Raises ConfigError, InferdocError where a package is missing."""
+    that runs, else one is started here. Raises ConfigError, InferdocError where a package is missing."""
     if workers is not None and workers < 1:
         raise ConfigError(f"{workers} workers: at least 1 is needed")
     if engine == "local":

@@ -81,20 +81,20 @@ def read_lines(chunks: Iterable[bytes], budget: SampleBudget, times: dict[bytes,
 
 def _lines(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """The lines, empty ones left out."""
-    held: list[bytes] = []
+    loaded: list[bytes] = []
     size = 0
     for chunk in chunks:
         first, *others = chunk.split(b"\n")
-        held.append(first)
+        loaded.append(first)
         size += len(first)
         if size > LONGEST_LINE:
             raise AnswerError(f"a line of more than {LONGEST_LINE >> 20} MiB")
         for other in others:
             if size:
-                yield b"".join(held)
-            held, size = [other], len(other)
+                yield b"".join(loaded)
+            loaded, size = [other], len(other)
     if size:
-        yield b"".join(held)
+        yield b"".join(loaded)
 
 
 def _series(line: bytes, times: dict[bytes, np.ndarray]) -> RawSeries:

@@ -65,8 +65,8 @@ class FirstCounters:
     def _starts(self) -> Mapping[tuple[str, ...], float]:
         """When each process began, seconds since 1970, by the labels of MEMBER."""
         read = Read(START, "last", MEMBER, agg="max")
-        began = _first(self.source.evaluate([read], self.grid, self.match)[read], self.grid)
-        return dict(zip(began.keys, began.values.tolist(), strict=True))
+        started = _first(self.source.evaluate([read], self.grid, self.match)[read], self.grid)
+        return dict(zip(started.keys, started.values.tolist(), strict=True))
 
     def _of_long_lives(self, stood: Stood) -> Stood:
         if not self.least_life:
@@ -128,7 +128,7 @@ class Rise(Protocol):
     """At what rate counters come to what they stood at."""
 
     def __call__(self, counters: FirstCounters, stood: Stood) -> np.ndarray:
-        """float64[keys], shares of it a second; NaN where that cannot be told."""
+        """float64[keys], shares of it a second; NaN where that cannot be determined."""
 
 
 def over_seconds(seconds: float) -> Rise:
@@ -188,6 +188,6 @@ class SteadyRates(Readable):
     def _steady(self, read: Read, stood: Stood, grid: Grid) -> ReadResult:
         seconds = grid.window_ms(read) / 1000 if read.fn == "increase" else 1.0
         level = stood.values * self.pace(self.counters, stood) * seconds
-        told = np.flatnonzero(np.isfinite(level))
-        rows = np.repeat(level[told][:, np.newaxis], grid.count, axis=1)
-        return ReadResult(read.by, [stood.keys[row] for row in told], rows)
+        outcome = np.flatnonzero(np.isfinite(level))
+        rows = np.repeat(level[outcome][:, np.newaxis], grid.count, axis=1)
+        return ReadResult(read.by, [stood.keys[row] for row in outcome], rows)

@@ -25,7 +25,7 @@ def scrape_interval_ms(scrapes: Iterable[Scrapes]) -> int:
 
 
 def _median(spacings: np.ndarray) -> float:
-    """np.median of int64[n], n > 0, in a fifth of its time: it is asked for every ten minutes of every target."""
+    """np.median of int64[n], n > 0, in a fifth of its time: it is computed for every ten minutes of every target."""
     ranked, half = np.sort(spacings), len(spacings) // 2
     return float(ranked[half]) if len(ranked) % 2 else float(ranked[half - 1] + ranked[half]) / 2
 

@@ -2,7 +2,7 @@
 
 Bounds are numbers: `le="1"` and `le="1.0"` are one bucket, spelt by two releases. A release may also cut its buckets
 otherwise, under the same labels where pods keep their names (a StatefulSet). For one rate window after bounds appear or
-vanish beside others the rates of some buckets cover less time than those of the rest, and no quantile can be told;
+vanish beside others the rates of some buckets cover less time than those of the rest, and there is no quantile;
 before and after it each time has the bounds that are there then, never those of both.
 """
 
@@ -70,7 +70,7 @@ AT_ONCE = 32
 """Histograms whose quantiles are computed in one go: what they need stays in the cache of a core."""
 
 
-class QuantileAsked(NamedTuple):
+class QuantileRequest(NamedTuple):
     """A quantile of the histograms whose bucket rates a read holds; `le` is the last of its labels."""
 
     read: Read
@@ -111,7 +111,7 @@ def quantiles(result: ReadResult, q: float, settle: int) -> Quantiles | None:
         for begin in range(0, len(members), AT_ONCE):
             some = members[begin : begin + AT_ONCE]
             cumulative = values[[[rows[key][bound] for key in some] for bound in bounds]]
-            (answer[[place[key] for key in some]],), resolved = told([q], np.array(bounds), cumulative, settle)
+            (answer[[place[key] for key in some]],), resolved = outcome([q], np.array(bounds), cumulative, settle)
             fewest = min(fewest, resolved, key=len)
     return Quantiles(kept, answer, np.array(fewest[:-1]))
 
@@ -135,7 +135,7 @@ def _by_bound(result: ReadResult) -> tuple[dict[Key, dict[float, int]], np.ndarr
     return {key: {bound: rows[0] for bound, rows in cells.items()} for key, cells in spelt.items()}, values
 
 
-def told(
+def outcome(
     shares: Sequence[float], bounds: np.ndarray, cumulative: np.ndarray, settle: int
 ) -> tuple[list[np.ndarray], tuple[float, ...]]:
     """float64[n, T] of each share, of cumulative float64[B, n, T] (which may be changed): at each time by the bounds
@@ -151,13 +151,13 @@ def told(
         for q, answer in zip(shares, answers, strict=True):
             answer[row] = _of_changing(q, bounds, cells, there[:, row], settle)
         sets = np.unique(there[:, row, there[:, row].any(axis=0)], axis=1).T
-        fewest = min((fewest, *(tuple(bounds[held].tolist()) for held in sets if _is_whole(held))), key=len)
+        fewest = min((fewest, *(tuple(bounds[loaded].tolist()) for loaded in sets if _is_whole(loaded))), key=len)
     return answers, fewest
 
 
-def _is_whole(held: np.ndarray) -> bool:
+def _is_whole(loaded: np.ndarray) -> bool:
     """Whether bounds, ascending, end with that of all observations and have another."""
-    return bool(held.sum() >= 2 and held[-1])
+    return bool(loaded.sum() >= 2 and loaded[-1])
 
 
 def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np.ndarray, settle: int) -> np.ndarray:
@@ -167,9 +167,9 @@ def _of_changing(q: float, bounds: np.ndarray, cumulative: np.ndarray, there: np
     which = which.ravel()
     answer = np.full(there.shape[1], np.nan)
     for number in range(sets.shape[1]):
-        held, at = sets[:, number], steps[which == number]
-        if _is_whole(held):
-            answer[at] = bucket_quantile(q, bounds[held], cumulative[held][:, at])
+        loaded, at = sets[:, number], steps[which == number]
+        if _is_whole(loaded):
+            answer[at] = bucket_quantile(q, bounds[loaded], cumulative[loaded][:, at])
     starts = np.flatnonzero(np.diff(which, prepend=-1))
     for begin, end in zip(starts, [*starts[1:], len(which)], strict=True):
         own = sets[:, which[begin]]

@@ -23,12 +23,12 @@ from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
-from inferdoc.source.histograms import QuantileAsked, Quantiles
+from inferdoc.source.histograms import QuantileRequest, Quantiles
 from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Who, key_of
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.kept_series import KeepsSeries, matchers_of, word_of
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.processes import Copies, Crowd, Processes, tell_processes
+from inferdoc.source.processes import Copies, Crowd, Processes, match_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.renamed import Renamed, in_declared_unit, scaled
@@ -111,7 +111,7 @@ class Identified(Readable):
         return Renamed(NameReader(load_catalogue(self.catalogue)))
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
-        """Series names that will be asked for, and from when on."""
+        """Series names that will be requested, and from when on."""
         self._expected, self._since_ms = {*names, *self._labels.series}, since_ms
         self.raw.expect(self.renamed.stored(self._expected), since_ms)
 
@@ -230,7 +230,7 @@ class Identified(Readable):
         of_engines, of_gpus = first(self._labels.engines), first(self._labels.gpus)
         self.stored = frozenset(name for one in of_engines for name in one.labels)
         engines, gpus = (
-            [InfoSeries(self._told(one.labels), one.values) for one in group] for group in (of_engines, of_gpus)
+            [InfoSeries(self._reported(one.labels), one.values) for one in group] for group in (of_engines, of_gpus)
         )
         targets = self.raw.info("up", look) if "up" in names else []
         naming = Naming(self._labels, self._chosen)
@@ -242,9 +242,9 @@ class Identified(Readable):
             fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(FRESH * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
             read = [[one for n in group if n in names for one in self._stored_info(n, fine)] for group in groups]
-            return [[InfoSeries(self._told(one.labels), one.values) for one in group] for group in read]
+            return [[InfoSeries(self._reported(one.labels), one.values) for one in group] for group in read]
 
-        processes = tell_processes(naming, engines, gpus, totals, is_counter, targets)
+        processes = match_processes(naming, engines, gpus, totals, is_counter, targets)
         joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
         joins.look_at_gpus([one.labels for one in gpus])
         lacks_pod = any(not who[FIELDS.index("pod")] for who in processes.who.values())
@@ -283,14 +283,14 @@ class Identified(Readable):
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
-    def _told(self, labels: Mapping[str, str]) -> dict[str, str]:
+    def _reported(self, labels: Mapping[str, str]) -> dict[str, str]:
         """The labels, with what OTLP tells of their target."""
         own = {name: value for name, value in labels.items() if value}
         return {**self._about[_target(own)], **own} if self._about and _target(own) in self._about else own
 
     def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
         """Who a series with these labels is about."""
-        labels = self._told(labels)
+        labels = self._reported(labels)
         if self._joins is None:
             return self._naming.of(labels, self._naming.first(labels, gpu))
         return self._joins.who(labels, gpu)
@@ -331,48 +331,48 @@ class Identified(Readable):
     def _evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...]) -> dict[Read, ReadResult]:
         """The same of series under the names that the source has."""
         plans = {read: self._plan(read.by) for read in reads}
-        asked = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
-        results = self.raw.evaluate(list(asked.values()), grid, match)
+        requested = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
+        results = self.raw.evaluate(list(requested.values()), grid, match)
         return {
-            read: results[asked[read]]
+            read: results[requested[read]]
             if plan is None
-            else plan.renamed(results[asked[read]], -(-grid.window_ms(read) // grid.step_ms))
+            else plan.renamed(results[requested[read]], -(-grid.window_ms(read) // grid.step_ms))
             for read, plan in plans.items()
         }
 
     def quantiles(
-        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[QuantileAsked, Quantiles | None]:
+        self, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileRequest, Quantiles | None]:
         """Quantiles on the grid: of raw samples page by page where histograms stand whole on a page."""
-        told: dict[QuantileAsked, Quantiles | None] = {}
+        outcome: dict[QuantileRequest, Quantiles | None] = {}
         if isinstance(self.raw, Readable):
-            ways = {each: self.renamed.reads(each.read) for each in asked}
+            ways = {each: self.renamed.reads(each.read) for each in requested}
             alone = {each: next(iter(way.items())) for each, way in ways.items() if len(way) == 1}
-            stored = {each: QuantileAsked(read, each.q) for each, (read, _) in alone.items()}
+            stored = {each: QuantileRequest(read, each.q) for each, (read, _) in alone.items()}
             found = self._of_pages(self.raw, list(stored.values()), grid, match)
-            told = {each: scaled(found[one], alone[each][1]) for each, one in stored.items() if one in found}
-        rest = [each for each in asked if each not in told]
-        return told | (super().quantiles(rest, grid, match) if rest else {})
+            outcome = {each: scaled(found[one], alone[each][1]) for each, one in stored.items() if one in found}
+        rest = [each for each in requested if each not in outcome]
+        return outcome | (super().quantiles(rest, grid, match) if rest else {})
 
     def _of_pages(
-        self, source: Readable, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...]
-    ) -> dict[QuantileAsked, Quantiles | None]:
+        self, source: Readable, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...]
+    ) -> dict[QuantileRequest, Quantiles | None]:
         shares: dict[Read, list[float]] = {}
-        for read, q in asked:
+        for read, q in requested:
             shares.setdefault(read, []).append(q)
         stored: dict[Read, Read] = {}
-        wanted: dict[Read, tuple[Sequence[float], Called]] = {}
+        selected: dict[Read, tuple[Sequence[float], Called]] = {}
         for read, own in shares.items():
             plan = self._plan(read.by)
             stored[read] = read if plan is None else replace(read, by=plan.by)
-            wanted[stored[read]] = own, (_as_stored if plan is None else plan.named)
-        found = source.page_quantiles(wanted, grid, match)
-        return {each: found[stored[each.read]][each.q] for each in asked if stored[each.read] in found}
+            selected[stored[read]] = own, (_as_stored if plan is None else plan.named)
+        found = source.page_quantiles(selected, grid, match)
+        return {each: found[stored[each.read]][each.q] for each in requested if stored[each.read] in found}
 
     def _usual(self, labels: Mapping[str, str]) -> dict[str, str]:
-        told = self._naming.read(gpu=False)
-        rest = {name: value for name, value in labels.items() if name not in told and value}
-        who = self._resolved(tuple(labels.get(name, "") for name in told), told, gpu=False)
+        outcome = self._naming.read(gpu=False)
+        rest = {name: value for name, value in labels.items() if name not in outcome and value}
+        who = self._resolved(tuple(labels.get(name, "") for name in outcome), outcome, gpu=False)
         rest |= self._described(who)
         return {n: v for n, v in (rest | dict(zip(FIELDS, who, strict=True))).items() if v}
 
@@ -387,7 +387,7 @@ class Identified(Readable):
             return None
         if by not in self._plans:
             gpu = GPU_LABEL in by
-            told = tuple(
+            outcome = tuple(
                 n for n in self._naming.read(gpu) if self._present is None or n in self._present or n in FIELDS
             )
             known = self._known[gpu]
@@ -395,23 +395,23 @@ class Identified(Readable):
             def who(raw: tuple[str, ...]) -> Who:
                 found = known.get(raw)
                 if found is None:
-                    found = known[raw] = self._resolved(raw, told, gpu)
+                    found = known[raw] = self._resolved(raw, outcome, gpu)
                 return found
 
             changed = self._joins.processes.described
-            self._plans[by] = _Plan.of(by, told, who, self._described if changed else None)
+            self._plans[by] = _Plan.of(by, outcome, who, self._described if changed else None)
         return self._plans[by]
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """How reads by some labels are read and renamed. asked: the labels of a read; by: those that it is read by, of
-    which the first `told` tell who a row is about; order: where the asked ones stand among the usual names and those
+    """How reads by some labels are read and renamed. requested: the labels of a read; by: those that it is read by, of
+    which the first `outcome` tell who a row is about; order: where the asked ones stand among the usual names and those
     read; who: told values -> usual ones; described: who -> labels that a pod has now, None where none changed."""
 
-    asked: tuple[str, ...]
+    requested: tuple[str, ...]
     by: tuple[str, ...]
-    told: int
+    outcome: int
     order: Callable[[tuple[str, ...]], tuple[str, ...]]
     who: Callable[[tuple[str, ...]], Who]
     described: Callable[[Who], Mapping[str, str]] | None
@@ -419,24 +419,24 @@ class _Plan:
     @classmethod
     def of(
         cls,
-        asked: tuple[str, ...],
-        told: tuple[str, ...],
+        requested: tuple[str, ...],
+        outcome: tuple[str, ...],
         who: Callable[[tuple[str, ...]], Who],
         described: Callable[[Who], Mapping[str, str]] | None,
     ) -> _Plan:
-        by = (*told, *(n for n in asked if n not in told and n not in FIELDS))
-        places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in asked]
-        return cls(asked, by, len(told), itemgetter(*places), who, described)
+        by = (*outcome, *(n for n in requested if n not in outcome and n not in FIELDS))
+        places = [FIELDS.index(n) if n in FIELDS else len(FIELDS) + by.index(n) for n in requested]
+        return cls(requested, by, len(outcome), itemgetter(*places), who, described)
 
     def named(self, key: tuple[str, ...]) -> tuple[str, ...]:
         """The usual names of a row that is read without the last label."""
         return self._usual((*key, ""))[:-1]
 
     def _usual(self, key: tuple[str, ...]) -> tuple[str, ...]:
-        who = self.who(key[: self.told])
+        who = self.who(key[: self.outcome])
         usual = self.order(who + key)
         now = self.described(who) if self.described is not None else None
-        return tuple(now.get(n, v) for n, v in zip(self.asked, usual, strict=True)) if now else usual
+        return tuple(now.get(n, v) for n, v in zip(self.requested, usual, strict=True)) if now else usual
 
     def renamed(self, result: ReadResult, window: int) -> ReadResult:
         """The rows under the usual names, sorted; of rows with one name the first that has a value, step by step.
@@ -448,9 +448,9 @@ class _Plan:
         if len(rows) == len(result.keys):
             kept = [rows[key][0] for key in keys]
             values = result.values if kept == list(range(len(kept))) else result.values[kept]
-            return ReadResult(self.asked, keys, values)
+            return ReadResult(self.requested, keys, values)
         stacked = [_filled([result.values[row] for row in rows[key]], window) for key in keys]
-        return ReadResult(self.asked, keys, np.vstack(stacked))
+        return ReadResult(self.requested, keys, np.vstack(stacked))
 
 
 def _joined(results: Sequence[ReadResult], window: int) -> ReadResult:

@@ -83,8 +83,8 @@ class Naming:
             found[place] = next((labels[name] for name in names if labels.get(name)), "")
         if pod is not None and pod.name(labels):
             found[POD] = labels[pod.pod]
-            said = labels.get(self.labels.pods[0].namespace)  # of a page that speaks of namespaces and no pods
-            found[NAMESPACE] = said or labels.get(pod.namespace) or labels.get("namespace", "")
+            wording = labels.get(self.labels.pods[0].namespace)  # of a page that speaks of namespaces and no pods
+            found[NAMESPACE] = wording or labels.get(pod.namespace) or labels.get("namespace", "")
         else:
             found[NAMESPACE] = next(self.namespaces(labels), "")
         cluster, namespace, node, name, instance, job = found

@@ -147,8 +147,8 @@ class Joins:
         return cluster, namespace, who[NODE], who[POD], who[INSTANCE], who[JOB]
 
 
-def _fits(value: str, told: set[str]) -> bool:
-    return not value or not told or value in told
+def _fits(value: str, outcome: set[str]) -> bool:
+    return not value or not outcome or value in outcome
 
 
 def _renamed(who: Who, key: Key) -> Who:

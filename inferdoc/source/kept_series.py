@@ -15,7 +15,7 @@ from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.source.reads import TARGET, Matcher, literal, selector
 
 LONGEST_EXPRESSION = 30_000
-"""Characters of a matcher that names targets or pods: with more of them all are asked for."""
+"""Characters of a matcher that names targets or pods: with more of them all are requested."""
 WORD = re.compile("[:_]")
 OF_TARGETS = ("up", "process", "python", "http", "scrape")
 """First words of what any target shows, whichever exporter it is."""

@@ -49,7 +49,7 @@ def open_source(
     a store; parallel: queries under way at once; with 1 a large store is read by one process, else by two;
     catalogue: overlay folders for `read`; labels: your own label for `cluster`, `namespace`, `pod`, `node`, `instance`
     or `replica`, tried before those that are declared. engine: "local", "ray" or "dask": a store is read by so many
-    workers of it, by default all it has, at the address of a cluster that runs, else begun here; progress: called with
+    workers of it, by default all it has, at the address of a running cluster, else started here; progress: called with
     how many of them have answered, and of how many.
 
     Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first asked when

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.source.alike import SeriesAsked, SeriesTold, apply_all
+from inferdoc.source.alike import SeriesRequest, SeriesResult, apply_all
 from inferdoc.source.histograms import AT_ONCE, Quantiles, settling
-from inferdoc.source.histograms import told as quantiles_told
+from inferdoc.source.histograms import outcome as quantile_outcome
 from inferdoc.source.reads import Grid, Matcher, Read
 from inferdoc.source.tables import Key, Table, TableLayout
 from inferdoc.source.window import Windows
@@ -37,7 +37,7 @@ class _OnPage:
 
 def page_quantiles(
     tables: Sequence[Table],
-    asked: Mapping[Read, tuple[Sequence[float], Called]],
+    requested: Mapping[Read, tuple[Sequence[float], Called]],
     grid: Grid,
     match: tuple[Matcher, ...] = (),
 ) -> dict[Read, dict[float, Quantiles | None]]:
@@ -45,13 +45,13 @@ def page_quantiles(
     `histograms.quantiles` tells of what `evaluate_tables` answers. Reads whose buckets must be added up first are left
     out. tables: from grid.reach_ms before the grid to its end."""
     known: dict[object, list[Cells] | None] = {}
-    places = {read: _places(tables, read, named, match, known) for read, (_, named) in asked.items()}
+    places = {read: _places(tables, read, named, match, known) for read, (_, named) in requested.items()}
     whole = {read: found for read, found in places.items() if found is not None}
-    answers: dict[Read, _Answer] = {read: _Answer(read, asked[read][0], grid, found) for read, found in whole.items()}
+    answers = {read: _Answer(read, requested[read][0], grid, found) for read, found in whole.items()}
     for width in dict.fromkeys(read.width for read in whole):
         of_width = [answers[read] for read in whole if read.width == width]
         for begin in range(0, len(tables), AT_ONCE):
-            _tell(of_width, tables, range(begin, min(begin + AT_ONCE, len(tables))), grid)
+            _take_in(of_width, tables, range(begin, min(begin + AT_ONCE, len(tables))), grid)
     return {read: answer.quantiles() for read, answer in answers.items()}
 
 
@@ -73,7 +73,7 @@ def _places(
         token, columns = layout.choose(read.name, read.match + match, target)
         if not len(columns):
             continue
-        keys, key_of_column = layout.keys(token, columns, by, target)
+        keys, key_of_column = layout.keys(token, columns, by, table.values_of(by))
         place = (id(layout), token, by)
         if place not in known:
             known[place] = None if "le" in target else _cells(layout, columns, key_of_column, len(keys))
@@ -120,14 +120,14 @@ class _Answer:
     def put(self, bounds: Bounds, rows: Sequence[int], cumulative: np.ndarray) -> None:
         """Rates of buckets, float64[bounds, rows, T], of histograms with the same bounds."""
         settle = settling(self.grid, self.read.width)
-        answers, resolved = quantiles_told(self.shares, np.array(bounds), cumulative, settle)
+        answers, resolved = quantile_outcome(self.shares, np.array(bounds), cumulative, settle)
         for q, values in zip(self.shares, answers, strict=True):
             self.values[q][rows] = values
         for row in rows:
             self.bounds[row] = resolved
 
     def quantiles(self) -> dict[float, Quantiles | None]:
-        """By share. Histograms of which nothing could be told are left out."""
+        """By share. Histograms of which nothing could be determined are left out."""
         kept = [row for row, bounds in enumerate(self.bounds) if bounds]
         if not kept:
             return dict.fromkeys(self.shares)
@@ -139,23 +139,23 @@ class _Answer:
         }
 
 
-def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[int], grid: Grid) -> None:
+def _take_in(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[int], grid: Grid) -> None:
     """Put what some of the tables hold into the answers, whose reads all have one width."""
     alike: dict[tuple[int, Bounds], list[tuple[int, np.ndarray]]] = {}
     by_number = dict(enumerate(answers))
-    wanted = list[list[tuple[int, int, Cells]]]()
-    asked = list[SeriesAsked]()
+    selected = list[list[tuple[int, int, Cells]]]()
+    requested = list[SeriesRequest]()
     for number in some:
         own = [(place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())]
         if own:
             samples, read = tables[number].samples, by_number[own[0][0]].read
             windows = Windows.over(samples.times_ms, grid.times_ms, grid.window_ms(read))
-            asked.append(SeriesAsked(samples, np.concatenate([columns for _, _, (_, columns) in own]), windows))
-            wanted.append(own)
-    if not asked:
+            requested.append(SeriesRequest(samples, np.concatenate([columns for _, _, (_, columns) in own]), windows))
+            selected.append(own)
+    if not requested:
         return
-    for own, told in zip(wanted, apply_all(by_number[wanted[0][0][0]].read.fn, asked), strict=True):
-        rates, there = _rates(told)
+    for own, outcome in zip(selected, apply_all(by_number[selected[0][0][0]].read.fn, requested), strict=True):
+        rates, there = _rates(outcome)
         first = 0
         for place, row, (bounds, columns) in own:
             cut = slice(first, first + len(columns))
@@ -172,7 +172,7 @@ def _tell(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[in
         by_number[place].put(bounds, [row for row, _ in members], cumulative)
 
 
-def _rates(told: SeriesTold) -> tuple[np.ndarray, np.ndarray]:
+def _rates(outcome: SeriesResult) -> tuple[np.ndarray, np.ndarray]:
     """float64[columns, T], NaN where nothing; bool[columns], where there is anything."""
-    rates = told.values if told.found.all() else np.where(told.found, told.values, np.nan)
-    return rates, np.asarray(told.found.any(axis=1))
+    rates = outcome.values if outcome.found.all() else np.where(outcome.found, outcome.values, np.nan)
+    return rates, np.asarray(outcome.found.any(axis=1))

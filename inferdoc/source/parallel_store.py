@@ -2,9 +2,9 @@
 
 Most of the time for a fleet of hundreds of pods goes into decoding pages and evaluating reads, target by target. Where
 there is a second core and enough to read, another process does so for nearly half of the targets; with `--engine` as
-many workers as were asked for, here or on a cluster (`executors`). Here the answers are put together, bit for bit those
+many workers as were requested, here or on a cluster (`executors`). Here the answers are put together, bit for bit those
 of one process: rows of one worker alone are taken as they are, and a read with rows that targets of several workers add
-to is evaluated here for all targets, since sums depend on their order. A worker that ends is begun anew once; what
+to is evaluated here for all targets, since sums depend on their order. A worker that ends is restarted once; what
 workers cannot do, one process does alone.
 """
 
@@ -46,7 +46,7 @@ class _Hand:
     part: Part
     worker: PartWorker
     unheard: int = 0
-    told: tuple[str, ...] = ()
+    outcome: tuple[str, ...] = ()
     samples: int = 0
     is_second: bool = False
 
@@ -145,20 +145,20 @@ class ParallelStore(Readable):
 
     def page_quantiles(
         self,
-        asked: Mapping[Read, tuple[Sequence[float], Called]],
+        requested: Mapping[Read, tuple[Sequence[float], Called]],
         grid: Grid,
         match: tuple[Matcher, ...] = (),
     ) -> dict[Read, dict[float, Quantiles | None]]:
-        """Some quantiles of the histograms of each read, as far as they can be told page by page."""
+        """Some quantiles of the histograms of each read, as far as they can be determined page by page."""
         self._share(grid.start_ms, grid.end_ms)
         if not self._hands:
-            return self._own.page_quantiles(asked, grid, match)
-        as_stored = {read: (shares, _as_stored) for read, (shares, _) in asked.items()}
+            return self._own.page_quantiles(requested, grid, match)
+        as_stored = {read: (shares, _as_stored) for read, (shares, _) in requested.items()}
         parts: list[dict[Read, ByShare]] = self._all("page_quantiles", (as_stored, grid, match), list)
         if len(parts) == 1:
-            return self._own.page_quantiles(asked, grid, match)
-        told = [read for read in parts[0] if all(read in part for part in parts)]
-        named = {read: _named([part[read] for part in parts], asked[read][1]) for read in told}
+            return self._own.page_quantiles(requested, grid, match)
+        outcome = [read for read in parts[0] if all(read in part for part in parts)]
+        named = {read: _named([part[read] for part in parts], requested[read][1]) for read in outcome}
         return {read: found for read, found in named.items() if found is not None}
 
     @contextmanager
@@ -179,11 +179,11 @@ class ParallelStore(Readable):
             self._may_share = may_share
 
     def as_part(self) -> PartOfStore:
-        """All of the store, as another process is told to read it."""
+        """All of the store, as another process is to read it."""
         path = str(Path(self.location).absolute())
         whole, own = Part(0.0, 1.0), self._own
-        asked = PartOfStore(path, self.location, whole, self._timeout, own.hidden)
-        return replace(asked, known_as=own.known_as(), spans=own.spans)
+        requested = PartOfStore(path, self.location, whole, self._timeout, own.hidden)
+        return replace(requested, known_as=own.known_as(), spans=own.spans)
 
     def _share(self, start_ms: int, end_ms: int) -> None:
         """Have the parts of the workers read by them, from now on, where it is worth it."""
@@ -211,8 +211,8 @@ class ParallelStore(Readable):
 
     def _begin(self, part: Part) -> _Hand:
         """A worker that knows what was said so far. Raises PartEndedError."""
-        asked = replace(self.as_part(), part=part)
-        hand = _Hand(part, self._executor.begin(asked), unheard=len(self._state))
+        requested = replace(self.as_part(), part=part)
+        hand = _Hand(part, self._executor.begin(requested), unheard=len(self._state))
         for method, args in self._state.items():
             hand.worker.ask(method, *args)
         return hand
@@ -240,10 +240,10 @@ class ParallelStore(Readable):
         if error is not None:
             raise error
         if self._own.is_partial or any(answer.is_partial for answer in answers):
-            self._end_workers()  # what does not fit must be left out of all parts alike, and damage be told once
+            self._end_workers()  # what does not fit must be left out of all parts alike, and damage be reported once
             return put_together([call(*args)])
         for hand, answer in zip(self._hands, answers, strict=True):
-            self._tell(hand, answer)
+            self._take_in(hand, answer)
         return put_together([own, *(answer.value for answer in answers)])
 
     def _ask(self, hand: _Hand, method: str, args: tuple[Any, ...]) -> None:
@@ -277,12 +277,12 @@ class ParallelStore(Readable):
         hand.worker, hand.unheard, hand.is_second = fresh.worker, fresh.unheard, True
         hand.samples = 0
 
-    def _tell(self, hand: _Hand, answer: PartAnswer) -> None:
+    def _take_in(self, hand: _Hand, answer: PartAnswer) -> None:
         """The warnings and the cost of a worker along with those of this process."""
-        if answer.warnings != hand.told:
-            self.warnings[:] = [line for line in self.warnings if line not in hand.told]
+        if answer.warnings != hand.outcome:
+            self.warnings[:] = [line for line in self.warnings if line not in hand.outcome]
             self.warnings += [line for line in answer.warnings if line not in self.warnings]
-            hand.told = answer.warnings
+            hand.outcome = answer.warnings
         self.cost.samples += answer.samples - hand.samples
         hand.samples = answer.samples
 
@@ -298,7 +298,7 @@ class ParallelStore(Readable):
         return found
 
     def _go_on_alone(self, ended: PartEndedError) -> None:
-        """Read all here. Of an engine that was asked for that is said."""
+        """Read all here. Of an engine that was requested that is said."""
         self._end_workers()
         if not self._least:
             name = self._executor.name
@@ -339,12 +339,12 @@ def _series(parts: list[list[InfoSeries]]) -> list[InfoSeries]:
     return sorted(itertools.chain(*parts), key=lambda one: sorted(one.labels.items()))
 
 
-def _named(told: Sequence[ByShare], named: Called) -> dict[float, Quantiles | None] | None:
+def _named(outcome: Sequence[ByShare], named: Called) -> dict[float, Quantiles | None] | None:
     """The quantiles of all parts under the usual names; None where two histograms have one name: their buckets must
     be added up first."""
     found: dict[float, Quantiles | None] = {}
-    for q in told[0]:
-        parts = [part for each in told if (part := each[q]) is not None]
+    for q in outcome[0]:
+        parts = [part for each in outcome if (part := each[q]) is not None]
         keys = [named(key) for part in parts for key in part.keys]
         if len(set(keys)) < len(keys):
             return None

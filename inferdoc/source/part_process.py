@@ -2,7 +2,7 @@
 
 The process is this module, run by the same interpreter: it imports no script of the user again, as a spawned worker
 would, and takes over no lock, as a forked one would. It reads a pickled call from its standard input, has the worker of
-what it was told first (a `PartReader` of a `PartOfStore`) make it, and writes the answer to its standard output, until
+what it was given first (a `PartReader` of a `PartOfStore`) make it, and writes the answer to its standard output, until
 its input ends. Both ends are ours.
 Arrays follow their pickle as they lie in memory (PEP 574), so that hundreds of megabytes are copied once.
 """
@@ -21,13 +21,13 @@ from typing import Any
 from inferdoc.source.part_reader import HandedOver, PartAnswer, PartEndedError
 
 PIPE_BYTES = 1 << 20
-"""What an ordinary process of Linux may ask for (/proc/sys/fs/pipe-max-size); elsewhere it is not asked for."""
+"""What an ordinary process of Linux may ask for (/proc/sys/fs/pipe-max-size); elsewhere it is not requested."""
 
 
 class PartProcess:
     """One part of a store in another process. Calls are made in order: `ask`, then `answer`."""
 
-    def __init__(self, asked: HandedOver) -> None:
+    def __init__(self, requested: HandedOver) -> None:
         command = [sys.executable, "-m", "inferdoc.source.part_process"]
         try:
             self._process = subprocess.Popen(
@@ -36,7 +36,7 @@ class PartProcess:
         except OSError as error:
             raise PartEndedError(f"a process cannot begin ({error.strerror or error})") from error
         self.close = weakref.finalize(self, _end, self._process)
-        self._send(asked)
+        self._send(requested)
 
     def ask(self, method: str, *args: Any) -> None:
         """Have a method of `StoreSource` called. Raises PartEndedError."""
@@ -106,8 +106,8 @@ def _exactly(pipe: Any, size: int) -> bytearray:
 def main() -> None:
     """Serve a part of a store until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
-    asked: HandedOver = _read(sys.stdin.buffer)
-    reader = asked.worker()
+    requested: HandedOver = _read(sys.stdin.buffer)
+    reader = requested.worker()
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             method, args = _read(sys.stdin.buffer)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from inferdoc.cycles import no_cycle_search
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.source.part import Part
 from inferdoc.source.store_source import NameSpans, StoreSource
@@ -35,7 +36,7 @@ class Responder(Protocol):
 
 
 class HandedOver(Protocol):
-    """What a process is told first: it is handed over as it is."""
+    """What a process gets first: it is handed over as it is."""
 
     def worker(self) -> Responder:
         """Begin, in that process."""
@@ -82,14 +83,15 @@ class PartOfStore:
 class PartReader:
     """A `StoreSource` of a part, each call of which has an answer."""
 
-    def __init__(self, asked: PartOfStore) -> None:
+    def __init__(self, its: PartOfStore) -> None:
         """Raises SourceError where the store cannot be opened here, or inferdoc is of another version here."""
-        if asked.version != __version__:
-            raise SourceError(f"inferdoc is {__version__} there and {asked.version} here; install the same on both")
-        self._source = StoreSource(asked.path, timeout=asked.timeout, part=asked.part, hidden=asked.hidden)
-        self._source.location = asked.location
-        self._source.learn(asked.known_as, asked.spans)
+        if its.version != __version__:
+            raise SourceError(f"inferdoc is {__version__} there and {its.version} here; install the same on both")
+        self._source = StoreSource(its.path, timeout=its.timeout, part=its.part, hidden=its.hidden)
+        self._source.location = its.location
+        self._source.learn(its.known_as, its.spans)
 
+    @no_cycle_search()
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
         """Call a method of the source."""
         value, error = None, None

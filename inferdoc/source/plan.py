@@ -104,7 +104,7 @@ def sum_over_count(reading: Reading, level: Level) -> tuple[Operand, Operand]:
     )
 
 
-def closure(wanted: Iterable[str], signals: Mapping[str, Signal]) -> list[str]:
+def closure(selected: Iterable[str], signals: Mapping[str, Signal]) -> list[str]:
     """The wanted signals and those their formulas name, operands before users."""
     order: dict[str, None] = {}
 
@@ -121,7 +121,7 @@ def closure(wanted: Iterable[str], signals: Mapping[str, Signal]) -> list[str]:
                     visit(term.signal, (*path, name))
         order[name] = None
 
-    for name in wanted:
+    for name in selected:
         visit(name, ())
     return list(order)
 
@@ -141,9 +141,9 @@ def operands(signal: Signal) -> Iterator[Operand]:
                 yield part
 
 
-def series_names(wanted: Iterable[str], signals: Mapping[str, Signal], aliases: Aliases) -> set[str]:
+def series_names(selected: Iterable[str], signals: Mapping[str, Signal], aliases: Aliases) -> set[str]:
     """Every series name, in all its spellings, that these signals are made of."""
-    order = closure(wanted, signals)
+    order = closure(selected, signals)
     made = plan(order, signals, aliases, None)
     cells = (buckets(r, signals[name].level) for name in order for r in signals[name].readings if r.quantile)
     return {

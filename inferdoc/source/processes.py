@@ -122,7 +122,7 @@ Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
 """Reads the totals of all engines finely: groups of series of one name. The last group is when processes began."""
 
 
-def tell_processes(
+def match_processes(
     naming: Naming,
     series: Sequence[InfoSeries],
     gpus: Sequence[InfoSeries],
@@ -287,8 +287,8 @@ class Sameness:
     def same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
         """Whether these are one process: all totals in step, and begun at the same time where that shows. Where
         nothing moves the address decides."""
-        begun = [self._started.get(_identity(labels, OF_ENGINE)) for labels in (one, other)]
-        if None not in begun and begun[0] != begun[1]:
+        starts = [self._started.get(_identity(labels, OF_ENGINE)) for labels in (one, other)]
+        if None not in starts and starts[0] != starts[1]:
             return False
         moved = False
         for rows in self._rows:
@@ -302,7 +302,7 @@ class Sameness:
 
 def in_step(one: np.ndarray, other: np.ndarray) -> bool:
     """Whether two totals, scraped at their own times of an interval, are the same one: each lies between what the
-    other was a step before and is a step after. Where a scrape beside is missing nothing can be told: what the other is
+    other was a step before and is a step after. Where a scrape beside is missing nothing is known: what the other is
     at the step may lie on either side. float64[T] on steps of an interval or more."""
     inner, before, after = one[1:-1], other[:-2], other[2:]
     low, high = np.fmin(before, other[1:-1]), np.fmax(after, other[1:-1])
@@ -332,7 +332,7 @@ def _keep_apart(
     if cluster is not None:
         found.naming = replace(found.naming, chosen={**found.naming.chosen, "cluster": cluster})
     for place, heads in crowds.items():
-        label = cluster if cluster is not None and _tells(cluster, heads) else _telling(found.naming, heads)
+        label = cluster if cluster is not None and _distinguishes(cluster, heads) else _telling(found.naming, heads)
         if label is not None and label != cluster:
             found.apart.setdefault(place[0], label)
         found.crowds.append(Crowd(place[0][2], len(heads), label, label is not None and label == cluster))
@@ -347,7 +347,7 @@ def _cluster_label(
         return None
     for label in differing(crowds[0]):
         values = {frozenset(labels.get(label, "") for labels in heads) for heads in crowds}
-        if label in OF_ENGINE or len(values) > 1 or not all(_tells(label, heads) for heads in crowds):
+        if label in OF_ENGINE or len(values) > 1 or not all(_distinguishes(label, heads) for heads in crowds):
             continue
         apart = all(distinct(address(naming.of(h, None)[INSTANCE]) for h in heads) == len(heads) for heads in crowds)
         if label in carried if carried is not None else apart:
@@ -355,7 +355,7 @@ def _cluster_label(
     return None
 
 
-def _tells(label: str, heads: Sequence[Mapping[str, str]]) -> bool:
+def _distinguishes(label: str, heads: Sequence[Mapping[str, str]]) -> bool:
     """Whether a label has another value on each of these."""
     return distinct(labels.get(label, "") for labels in heads) == len(heads)
 
@@ -366,7 +366,7 @@ def _telling(naming: Naming, heads: Sequence[Mapping[str, str]]) -> str | None:
     if distinct(instances) == len(heads) and all(instances):
         return "instance"
     others = [name for name in differing(heads) if name not in OF_ENGINE and name != "instance"]
-    return next((name for name in others if _tells(name, heads)), None)
+    return next((name for name in others if _distinguishes(name, heads)), None)
 
 
 def _count_once(found: Processes, classes: Sequence[Sequence[InfoSeries]]) -> None:

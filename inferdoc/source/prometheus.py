@@ -4,7 +4,7 @@ What differs between them, and is not relied on or is switched off here:
 - Times and steps are sent as seconds with three decimals, which all four read; the grid carries milliseconds.
 - `limit` is known to Prometheus 2.52 and later only; it is not sent.
 - VictoriaMetrics moves start and end of a range query to multiples of the step unless `nocache=1` is sent. Its `rate`
-  and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/): it is asked for
+  and `increase` do not extrapolate as Prometheus does (https://docs.victoriametrics.com/metricsql/): it is requested
   samples, which are evaluated here (`inferdoc.source.raw_reads`).
 - Thanos may answer from downsampled blocks unless `max_source_resolution=0s` is sent, and tells a limit of a store
   as a warning beside half an answer unless `partial_response=false` is (`prometheus_queries`).
@@ -111,7 +111,7 @@ class PrometheusSource(Readable):
         self._client.close()
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
-        """From when on samples will be asked for."""
+        """From when on samples will be requested."""
         self._raw_reads.expect(since_ms)
 
     # ---- what is there --------------------------------------------------------------------------------------
@@ -212,7 +212,7 @@ class PrometheusSource(Readable):
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names of the stretch. A server may add names from just outside of it: it looks at whole blocks.
 
-        All names are asked for, not only those of known exporters: Prometheus answers from its index, while a matcher
+        All names are requested, not only those of known exporters: Prometheus answers from its index, while a matcher
         would make it intersect every series.
         """
         span = {"start": seconds(start_ms), "end": seconds(end_ms)}
@@ -245,7 +245,7 @@ class PrometheusSource(Readable):
                 return None
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are reported."""
         older, whole_from = divide(start_ms, end_ms)
         with self._queries.operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline) + self._of_kept("up"))
@@ -278,10 +278,10 @@ class PrometheusSource(Readable):
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
         """All reads on the grid: values float64[keys, grid.count], NaN where nothing."""
-        wanted = list(dict.fromkeys(reads))
-        told = self._by_samples(grid, lambda export: self._raw_reads.evaluate(wanted, grid, match, export))
-        if told is not None:
-            return told
+        selected = list(dict.fromkeys(reads))
+        outcome = self._by_samples(grid, lambda export: self._raw_reads.evaluate(selected, grid, match, export))
+        if outcome is not None:
+            return outcome
         pieces = cut(grid, MOST_POINTS)
         with self._queries.operation() as deadline:
 
@@ -294,15 +294,15 @@ class PrometheusSource(Readable):
                 return reduce(partial(folded_rows, read), self._queries.by_targets(of, what, piece, deadline))
 
             results = iter(
-                self._queries.together([partial(one, read, piece) for read in wanted for piece in pieces], deadline)
+                self._queries.together([partial(one, read, piece) for read in selected for piece in pieces], deadline)
             )
-            return {read: put_together(read, [next(results) for _ in pieces]) for read in wanted}
+            return {read: put_together(read, [next(results) for _ in pieces]) for read in selected}
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric: values float64[grid.count]."""
-        told = self._by_samples(grid, lambda export: self._raw_reads.info(name, grid, match, export))
-        if told is not None:
-            return told
+        outcome = self._by_samples(grid, lambda export: self._raw_reads.info(name, grid, match, export))
+        if outcome is not None:
+            return outcome
         match += self._of_kept(name)
         what = selector(name, match)
         with self._queries.operation() as deadline:
@@ -321,11 +321,11 @@ class PrometheusSource(Readable):
             return [InfoSeries(dict(key), row) for key, row in sorted(rows.items())]
 
     def page_quantiles(
-        self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
+        self, requested: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
     ) -> dict[Read, dict[float, Quantiles | None]]:
         """Some quantiles of histograms, where the samples of all their buckets are here."""
-        told = self._by_samples(grid, lambda export: self._raw_reads.page_quantiles(asked, grid, match, export))
-        return told or {}
+        outcome = self._by_samples(grid, lambda export: self._raw_reads.page_quantiles(requested, grid, match, export))
+        return outcome or {}
 
     def _by_samples(self, grid: Grid, answer: Callable[[Export], T]) -> T | None:
         """What raw samples of the server tell; None where it hands out none, or its own functions do as well."""

@@ -98,19 +98,19 @@ def shorten(text: str, limit: int = LONGEST_MESSAGE) -> str:
 
 def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
     """The error for an HTTP status. where: the server's address; signed: whether credentials were sent."""
-    status, said = refusal.status, refusal.shown
-    said = f": {said}" if said and not refusal.html else ""
+    status, wording = refusal.status, refusal.shown
+    wording = f": {wording}" if wording and not refusal.html else ""
     if status == 401 and _NO_TENANT.search(refusal.message):
         todo = "it has several tenants, name one: --header 'X-Scope-OrgID: TENANT'"
-        return PrometheusError(f"{where} answers 401 Unauthorized{said}; {todo}", status)
+        return PrometheusError(f"{where} answers 401 Unauthorized{wording}; {todo}", status)
     if status == 401:
         todo = (
             "the token or password is not accepted, renew it" if signed else "give a bearer token file or a user name"
         )
-        return PrometheusError(f"{where} answers 401 Unauthorized{said}; {todo}", status)
+        return PrometheusError(f"{where} answers 401 Unauthorized{wording}; {todo}", status)
     if status == 403:
         todo = "ask for the right to query, or give the tenant header that the server wants"
-        return PrometheusError(f"{where} answers 403 Forbidden{said}; {todo}", status)
+        return PrometheusError(f"{where} answers 403 Forbidden{wording}; {todo}", status)
     if status == 404:
         todo = "try the address with /prometheus (Mimir) or /select/0/prometheus (VictoriaMetrics), without /api/v1"
         return PrometheusError(f"{where} has no Prometheus API (404 Not Found); {todo}; {page(where)}", status)
@@ -118,15 +118,15 @@ def refused(where: str, refusal: Refusal, signed: bool) -> PrometheusError:
         return PrometheusError(f"{where} has no Prometheus API ({status}); {page(where)}", status)
     if refusal.of_size:
         too_many = _SERIES.search(refusal.message) is not None
-        return (TooManySeriesError if too_many else TooMuchError)(f"{where} answers {status}{said}", status)
+        return (TooManySeriesError if too_many else TooMuchError)(f"{where} answers {status}{wording}", status)
     if status in (422, 500, 503) and _STORE_AWAY.search(refusal.message):
-        return StoreAwayError(f"{where} answers {status}{said}", status)
+        return StoreAwayError(f"{where} answers {status}{wording}", status)
     if status in (400, 422):
         todo = "check the label matchers, and that it is a Prometheus-compatible server"
-        return PrometheusError(f"{where} refuses the query ({status}){said}; {todo}", status)
+        return PrometheusError(f"{where} refuses the query ({status}){wording}; {todo}", status)
     if status in RETRIED:
-        return PrometheusError(f"{where} is not available ({status}){said}; try again later", status)
-    return PrometheusError(f"{where} answers {status}{said}; see the server's log", status)
+        return PrometheusError(f"{where} is not available ({status}){wording}; try again later", status)
+    return PrometheusError(f"{where} answers {status}{wording}; see the server's log", status)
 
 
 def page(where: str) -> str:
@@ -140,7 +140,7 @@ def redirected(where: str, location: str) -> PrometheusError:
 
 
 def login_page(where: str) -> PrometheusError:
-    """A web page where data was asked for."""
+    """A web page where data was requested."""
     return PrometheusError(
         f"{where} sent a web page instead of data; is this a login page? Check address and credentials"
     )

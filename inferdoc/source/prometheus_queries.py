@@ -119,7 +119,7 @@ class Queries:
         return found
 
     def count_split(self) -> None:
-        """One query was too large, and is asked for in parts."""
+        """One query was too large, and is requested in parts."""
         with self._counting:
             self.cost.split += 1
 
@@ -127,17 +127,17 @@ class Queries:
         self, path: str, params: Params, deadline: ReadDeadline, steps_ms: np.ndarray | None = None
     ) -> list[AnswerSeries]:
         """The series of an instant or a range query. steps_ms: int64[n], its steps where they are known."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         data = self._answer(path, params, deadline)
         found = self.decoded(partial(answers.series, steps_ms=steps_ms), data)
-        took = time.perf_counter() - began, str(params["query"])
+        took = time.perf_counter() - started, str(params["query"])
         with self._counting:
             self.cost.samples += sum(len(series.values) for series in found)
             self.cost.slowest = max(took, self.cost.slowest or took)
         return found
 
     def _answer(self, path: str, params: Params, deadline: ReadDeadline) -> msgspec.Raw:
-        """The answer of all stores of a Thanos. Where one does not answer, that of the others, and that is told: what
+        """The answer of all stores of a Thanos. Where one does not answer, that of the others, with a warning: what
         can be seen in an incident is better than nothing, but nobody should take it for all."""
         limit = {"timeout": f"{max(1, int(min(self.client.request_seconds, deadline.left)))}s"}
         known = {**params, **limit, **EVERYTHING}
@@ -180,11 +180,11 @@ class Queries:
     @contextmanager
     def operation(self) -> Iterator[ReadDeadline]:
         """One operation of a source, with its time limit."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             yield ReadDeadline(self._timeout)
         finally:
-            self.cost.seconds += time.perf_counter() - began
+            self.cost.seconds += time.perf_counter() - started
             self.cost.queries = self.client.questions
 
 

@@ -29,7 +29,7 @@ from inferdoc.store.block import STALE, absent
 MOST_SAMPLES = 30_000_000
 """Samples held at once (240 MB, and as much again while they are put together)."""
 AHEAD_MS = 600_000
-"""Read so much more before: widest windows over the first steps of a grid are asked for next."""
+"""Read so much more before: widest windows over the first steps of a grid are requested next."""
 EDGE_MS = 1
 KEPT_SECONDS = 60.0
 """How long samples serve on although newer ones have come: the calls of one diagnosis agree."""
@@ -51,25 +51,25 @@ class _Batch:
     read_at: float
 
     def serves(self, start_ms: int, end_ms: int, match: tuple[Matcher, ...]) -> bool:
-        """Whether its names need not be asked for again."""
+        """Whether its names need not be requested again."""
         return self.match == match and self.start_ms <= start_ms and end_ms <= self.end_ms
 
 
 class RawReads:
-    """Evaluates what `export` brings, and holds it. told_split: called for every stretch that was too large, and is
-    asked for in halves."""
+    """Evaluates what `export` brings, and holds it. report_split: called for every stretch that was too large, and is
+    requested in halves."""
 
-    def __init__(self, told_split: Callable[[], None]) -> None:
-        self._told_split = told_split
-        self._held: list[_Batch] = []
+    def __init__(self, report_split: Callable[[], None]) -> None:
+        self._report_split = report_split
+        self._loaded: list[_Batch] = []
         self._since_ms: int | None = None
 
     def forget(self) -> None:
-        """Hold nothing of what was read: other targets are asked for from now on."""
-        self._held.clear()
+        """Hold nothing of what was read: other targets are requested from now on."""
+        self._loaded.clear()
 
     def expect(self, since_ms: int | None) -> None:
-        """From when on samples will be asked for."""
+        """From when on samples will be requested."""
         self._since_ms = since_ms
 
     def evaluate(
@@ -82,7 +82,7 @@ class RawReads:
         except TooMuchError:
             if grid.count <= FEWEST_POINTS:
                 raise
-            self._held.clear()
+            self._loaded.clear()
         else:
             return evaluate_tables(tables, reads, grid, match)
         parts = self._in_pieces(reads, reach_ms, grid, match, export)
@@ -90,18 +90,18 @@ class RawReads:
 
     def page_quantiles(
         self,
-        asked: Mapping[Read, tuple[Sequence[float], Called]],
+        requested: Mapping[Read, tuple[Sequence[float], Called]],
         grid: Grid,
         match: tuple[Matcher, ...],
         export: Export,
     ) -> dict[Read, dict[float, Quantiles | None]]:
-        """Quantiles as far as they can be told page by page and at once."""
-        start_ms = grid.start_ms - max(map(grid.reach_ms, asked), default=0)
+        """Quantiles as far as they can be determined page by page and at once."""
+        start_ms = grid.start_ms - max(map(grid.reach_ms, requested), default=0)
         try:
-            tables = self._tables(_names(asked), start_ms, grid.end_ms, match, export)
+            tables = self._tables(_names(requested), start_ms, grid.end_ms, match, export)
         except TooMuchError:
             return {}
-        return page_quantiles(tables, asked, grid, match)
+        return page_quantiles(tables, requested, grid, match)
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...], export: Export) -> list[InfoSeries]:
         """Every series of an info metric. Raises TooMuchError where they do not fit."""
@@ -111,8 +111,8 @@ class RawReads:
     def _in_pieces(
         self, reads: Sequence[Read], reach_ms: int, grid: Grid, match: tuple[Matcher, ...], export: Export
     ) -> list[dict[Read, ReadResult]]:
-        """The results of consecutive pieces of the grid, as large as fit; nothing of them is held."""
-        self._told_split()
+        """The results of consecutive pieces of the grid, as large as fit; nothing of them is kept."""
+        self._report_split()
         parts = []
         for half in cut(grid, -(-grid.count // 2)):
             try:
@@ -129,14 +129,14 @@ class RawReads:
         self, names: Collection[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...], export: Export
     ) -> list[Table]:
         """Tables that hold all series of these names in the stretch, each series in one of them."""
-        fresh = [batch for batch in self._held if time.monotonic() - batch.read_at < KEPT_SECONDS]
-        self._held = [b for b in fresh if b.serves(start_ms, end_ms, match) or b.names.isdisjoint(names)]
-        missing = set(names).difference(*(batch.names for batch in self._held))
+        fresh = [batch for batch in self._loaded if time.monotonic() - batch.read_at < KEPT_SECONDS]
+        self._loaded = [b for b in fresh if b.serves(start_ms, end_ms, match) or b.names.isdisjoint(names)]
+        missing = set(names).difference(*(batch.names for batch in self._loaded))
         if missing:
-            self._held.append(self._read(missing, start_ms, end_ms, match, export))
-        serving = [batch for batch in self._held if not batch.names.isdisjoint(names)]
-        while len(self._held) > len(serving) and sum(batch.samples for batch in self._held) > MOST_SAMPLES:
-            self._held.remove(next(batch for batch in self._held if batch not in serving))
+            self._loaded.append(self._read(missing, start_ms, end_ms, match, export))
+        serving = [batch for batch in self._loaded if not batch.names.isdisjoint(names)]
+        while len(self._loaded) > len(serving) and sum(batch.samples for batch in self._loaded) > MOST_SAMPLES:
+            self._loaded.remove(next(batch for batch in self._loaded if batch not in serving))
         return [table for batch in serving for table in batch.tables]
 
     def _read(

@@ -12,7 +12,7 @@ from inferdoc.times import Moment, moment_ms
 if TYPE_CHECKING:
     from inferdoc.source.base import Source
     from inferdoc.source.frame import SignalFrame
-    from inferdoc.source.histograms import QuantileAsked, Quantiles
+    from inferdoc.source.histograms import QuantileRequest, Quantiles
     from inferdoc.source.page_histograms import Called
     from inferdoc.source.reads import Grid, Matcher, Read
     from inferdoc.source.rule_records import RuleRecords
@@ -28,7 +28,7 @@ class Readable:
         """Nothing to find out for a source that hands series on as they are stored."""
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
-        """Series names that will be asked for, and from when on; nothing to do for a source that answers by name."""
+        """Series names that will be requested, and from when on; nothing to do for a source that answers by name."""
 
     def read_along(self, names: Collection[str]) -> None:
         """Series that a later call will ask for as well: a source that reads whole pages reads them with the next ones
@@ -54,20 +54,20 @@ class Readable:
         return None
 
     def page_quantiles(
-        self, asked: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
+        self, requested: Mapping[Read, tuple[Sequence[float], Called]], grid: Grid, match: tuple[Matcher, ...] = ()
     ) -> dict[Read, dict[float, Quantiles | None]]:
-        """Some quantiles of the histograms of each read, as far as they can be told page by page: none of a source that
+        """Some quantiles of the histograms of each read, as far as they are visible page by page: none of a source that
         answers with sums over pages."""
         return {}
 
     def quantiles(
-        self, asked: Sequence[QuantileAsked], grid: Grid, match: tuple[Matcher, ...] = ()
-    ) -> dict[QuantileAsked, Quantiles | None]:
+        self, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...] = ()
+    ) -> dict[QuantileRequest, Quantiles | None]:
         """Quantiles on the grid, from the rates of all buckets. Raises SourceError."""
         from inferdoc.source.histograms import quantiles, settling
 
-        results = cast("Source", self).evaluate(list(dict.fromkeys(each.read for each in asked)), grid, match)
-        return {each: quantiles(results[each.read], each.q, settling(grid, each.read.width)) for each in asked}
+        results = cast("Source", self).evaluate(list(dict.fromkeys(each.read for each in requested)), grid, match)
+        return {each: quantiles(results[each.read], each.q, settling(grid, each.read.width)) for each in requested}
 
     def read(
         self,
@@ -83,7 +83,7 @@ class Readable:
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
         matchers added to every series; window: seconds that rates, quantiles and gauges look back over (by default some
-        scrape intervals); with it and a step the grid is as asked for, and nobody is asked how often scrapes are.
+        scrape intervals); with it and a step the grid is as requested, and nobody is asked how often scrapes are.
         Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a signal that nothing
         supplies is left out. Raises SourceError where the source cannot be read, InferdocError for an unknown signal or
         an impossible time.
@@ -93,20 +93,20 @@ class Readable:
         from inferdoc.source.assemble import read_signals
         from inferdoc.source.plan import series_names
 
-        wanted = list(signals)
+        selected = list(signals)
         catalogue = load_catalogue(self.catalogue)
-        known = with_quantiles(catalogue.signals, wanted)
-        for name in wanted:
+        known = with_quantiles(catalogue.signals, selected)
+        for name in selected:
             if name not in known:
                 raise InferdocError(f"no signal is called {name!r}: `inferdoc signals --list` names them")
         aliases = catalogue.aliases
-        self.expect(series_names(wanted, known, aliases))
+        self.expect(series_names(selected, known, aliases))
         if window is not None and step is not None:
             grid = _coarse(moment_ms(start, None, what="start"), moment_ms(end, None, what="end"), step, window)
         else:
             grid = self._grid(start, end, step)
         cast("Source", self).identify(grid.start_ms - grid.rate_ms, grid.end_ms)
-        return read_signals(cast("Source", self), wanted, grid, known, aliases, match)
+        return read_signals(cast("Source", self), selected, grid, known, aliases, match)
 
     def _grid(self, start: Moment, end: Moment, step: float | None) -> Grid:
         from inferdoc.source.grid import LOOK_MS, make_grid, scrape_interval_ms

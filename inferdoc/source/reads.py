@@ -7,8 +7,10 @@ store and a Prometheus server can differ is the evaluation of these few function
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import Literal
 
@@ -16,6 +18,33 @@ import numpy as np
 
 from inferdoc import escaping
 from inferdoc.catalogue.names import LEGACY
+from inferdoc.errors import InferdocError
+
+
+@lru_cache(maxsize=512)
+def _expression(pattern: str) -> re.Pattern[str]:
+    try:
+        return re.compile(pattern, re.ASCII)  # in RE2, which Prometheus uses, classes are ASCII
+    except re.error as error:
+        raise InferdocError(
+            f"label matcher {pattern!r} is not a valid regular expression ({error}): correct it, or use = for a value"
+        ) from None
+
+
+def matches(labels: Mapping[str, str], match: tuple[Matcher, ...]) -> bool:
+    """Whether a series with these labels passes every matcher."""
+    return all(passes(labels.get(label, ""), op, selected) for label, op, selected in match)
+
+
+def passes(value: str, op: str, selected: str) -> bool:
+    """One matcher on one label value."""
+    if op == "=":
+        return value == selected
+    if op == "!=":
+        return value != selected
+    found = _expression(selected).fullmatch(value) is not None
+    return found if op == "=~" else not found
+
 
 Function = Literal["rate", "increase", "last", "max", "mean", "change"]
 Aggregation = Literal["sum", "max", "min"]

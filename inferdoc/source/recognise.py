@@ -1,6 +1,6 @@
 """What an argument is: a server with the Prometheus API, a page of metrics, a store, a file or a folder of pages.
 
-Nobody should have to know. A path is looked into; an address is asked for the Prometheus API first, since a Prometheus
+Nobody should have to know. A path is looked into; an address is requested the Prometheus API first, since a Prometheus
 has a page of its own metrics as well, and then for the page.
 """
 
@@ -58,10 +58,10 @@ def recognise(text: str, fetch: Fetch) -> Recognised:
     if not ADDRESS.match(text):
         raise InferdocError(f"{text}: no such file or folder, and no address such as http://vllm:8000; correct it")
     target = make_target(text)
-    asked = urlsplit(text if "://" in text else f"http://{text}")
-    if asked.path.rstrip("/").endswith("/metrics"):
+    requested = urlsplit(text if "://" in text else f"http://{text}")
+    if requested.path.rstrip("/").endswith("/metrics"):
         return _page(text, target, fetch)
-    base = urlunsplit((asked.scheme, asked.netloc, asked.path.rstrip("/").removesuffix("/api/v1"), "", ""))
+    base = urlunsplit((requested.scheme, requested.netloc, requested.path.rstrip("/").removesuffix("/api/v1"), "", ""))
     body, _ = fetch(replace(target, url=base + API))
     if _speaks_prometheus(body):
         return Recognised(text, "prometheus", base)

@@ -38,8 +38,8 @@ class Renamed:
 
     def stored(self, names: Iterable[str]) -> set[str]:
         """Some names, and those under which a source has the same series."""
-        asked = set(names)
-        return asked.union(each.name for name in asked & self._stored.keys() for each in self._stored[name])
+        requested = set(names)
+        return requested.union(each.name for name in requested & self._stored.keys() for each in self._stored[name])
 
     def reads(self, read: Read) -> dict[Read, float]:
         """What to read for a read, and the factor of its values: the declared name first."""
@@ -87,8 +87,8 @@ def _bound(text: str, factor: float) -> str:
         return text
 
 
-def scaled(told: Quantiles | None, factor: float) -> Quantiles | None:
+def scaled(outcome: Quantiles | None, factor: float) -> Quantiles | None:
     """Quantiles in another unit."""
-    if told is None or factor == 1.0:
-        return told
-    return Quantiles(told.keys, told.values * factor, told.bounds * factor)
+    if outcome is None or factor == 1.0:
+        return outcome
+    return Quantiles(outcome.keys, outcome.values * factor, outcome.bounds * factor)

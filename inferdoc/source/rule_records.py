@@ -78,12 +78,12 @@ class RuleRecords:
 
     def targets(self, begin_ms: int, end_ms: int) -> list[Mapping[str, str]]:
         """The labels of the targets of the jobs that scrape engines, routers, GPUs or containers."""
-        told = selector("", (("__name__", "=~", TARGETS),))
-        query = f"last_over_time(up[{duration(end_ms - begin_ms)}])\nand on (job) group by (job) ({told})"
+        outcome = selector("", (("__name__", "=~", TARGETS),))
+        query = f"last_over_time(up[{duration(end_ms - begin_ms)}])\nand on (job) group by (job) ({outcome})"
         return [series.labels for series in self.server.now(query, end_ms)]
 
-    def held(self, names: str, begin_ms: int, end_ms: int) -> list[Mapping[str, str]]:
-        """The labels of those for whom a record held: for more than one evaluation, or just now. names: a regular
+    def true_records(self, names: str, begin_ms: int, end_ms: int) -> list[Mapping[str, str]]:
+        """The labels of those for whom a record was true: for more than one evaluation, or just now. names: a regular
         expression of names of records."""
         what = selector("", (("__name__", "=~", names),))
         return [

@@ -1,6 +1,6 @@
 """How both sources tell when targets were scraped, without reading every scrape of a month.
 
-A stretch of up to six hours is told scrape by scrape. Of a longer one only the last hour is: it tells the scrape
+A stretch of up to six hours is reported scrape by scrape. Of a longer one only the last hour is: it tells the scrape
 interval. Before it one entry stands for each step (a minute or more) that holds a scrape, with the smallest `up` of the
 step: enough to see gaps and outages. The rule is the same for both sources, so that intervals and gaps are too.
 """
@@ -42,7 +42,7 @@ class Thinned:
 
 
 def divide(start_ms: int, end_ms: int) -> tuple[Thinned | None, int]:
-    """The thinned older part, if any, and where the part that is told scrape by scrape begins."""
+    """The thinned older part, if any, and where the part that is reported scrape by scrape begins."""
     if end_ms - start_ms <= WHOLE_MS:
         return None, start_ms
     whole_from = end_ms - TAIL_MS
@@ -69,7 +69,7 @@ def gather(parts: Iterable[Scrapes]) -> list[Scrapes]:
 def one_target(labels: dict[str, str], group: Sequence[Scrapes], replica: Collection[str]) -> Scrapes:
     """The scrapes of the target that has most; others fill only its gaps, and follow it under another address. One that
     fails beside one that succeeds is of an address that the pod has no more. What else is scraped beside it is of one
-    scraped twice. replica: labels by which another server's scrapes of the same target are told."""
+    scraped twice. replica: labels by which another server's scrapes of the same target are reported."""
     first, *others = sorted(group, key=lambda one: -len(one.times_ms))
     times, up = first.times_ms, first.up
     reach = 1.5 * float(np.median(np.diff(times))) if len(times) > 2 else 0.0

@@ -35,9 +35,9 @@ MOST_VALUES_SHORT = 50_000_000
 SHORT_MS = 2 * 3_600_000
 """A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
 EDGE_MS = 1
-"""Read so much further than asked: a grid ends 1 ms after the newest sample, which another call asked for."""
+"""Read so much further than requested: a grid ends 1 ms after the newest sample, which another call requested."""
 AHEAD_MS = 600_000
-"""Read so much more before: rates and maxima over the first steps of a grid are asked for next, at 15 s between scrapes
+"""Read so much more before: rates and maxima over the first steps of a grid are requested next, at 15 s between scrapes
 this far back, and reading on later means to put all tables together anew."""
 MOST_SHARE = 0.9
 """What is read along may fill so much of the budget: series that come and go take cells that hold no sample."""
@@ -47,16 +47,16 @@ KEPT_SECONDS = 60.0
 STRETCHES_COUNTED = 16
 """Stretches of which it is remembered which names have samples there."""
 DAMAGES_NAMED = 5
-"""Parts of a store whose damage is told one by one."""
+"""Parts of a store whose damage is reported one by one."""
 
 
 @dataclass
-class Held:
-    """Samples already read: all series whose name was asked for then or is generally kept, in [start_ms, end_ms]."""
+class Loaded:
+    """Samples already read: all series whose name was requested then or is generally kept, in [start_ms, end_ms]."""
 
     start_ms: int
     end_ms: int
-    asked: frozenset[str]
+    requested: frozenset[str]
     tables: list[Table]
     version: int
     read_at: float
@@ -117,17 +117,17 @@ class StoreSource(Readable):
         self._store.is_narrow = True
         self._store.damages = self._damages = DamageLog()
         self.cost = Cost()
-        self._asked: set[str] = {"up"}
+        self._requested: set[str] = {"up"}
         self._along: set[str] = set()
         self._since_ms: int | None = None
-        self._held: Held | None = None
+        self._loaded: Loaded | None = None
         self._without: frozenset[Labels] = frozenset()
-        self._wanted = Chosen(None, self._without)
+        self._selected = Chosen(None, self._without)
         self._shared: dict[Labels, Labels] = {}
         self._latest: tuple[int, int | None] | None = None
         self._spans: NameSpans | None = None
         self.left_out: set[str] = set()
-        self._damage_told: list[str] = []
+        self._damage_reported: list[str] = []
         self._counted: dict[tuple[int, int], tuple[int, float, dict[str, int]]] = {}
         if part is not None:
             self.read_only(part)
@@ -137,13 +137,13 @@ class StoreSource(Readable):
 
     def close(self) -> None:
         """Close the file."""
-        self._held = None
+        self._loaded = None
         self._store.close()
 
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Read these series along with the next ones, and what a diagnosis will ask for from then on at once: to read
-        on before what is held means to put all tables together anew."""
-        self._asked.update(names)
+        on before what is loaded means to put all tables together anew."""
+        self._requested.update(names)
         self._since_ms = since_ms
 
     def read_along(self, names: Collection[str]) -> None:
@@ -165,19 +165,19 @@ class StoreSource(Readable):
         left, kept_too = ({self._shared.get(t, t) for t in map(as_key, each)} for each in (targets, kept))
         without = frozenset(left - kept_too)
         if not without >= self._without:
-            self._held = None
+            self._loaded = None
         if without != self._without:
-            self._without, self._wanted = without, Chosen(self.part, without)
-        if self._held is not None:
-            self._held.tables = [table for table in self._held.tables if self._wanted(table.target)]
+            self._without, self._selected = without, Chosen(self.part, without)
+        if self._loaded is not None:
+            self._loaded.tables = [table for table in self._loaded.tables if self._selected(table.target)]
         return True
 
     def known_as(self) -> dict[Labels, Labels]:
         """Targets as the labels of their `up` name them, and as the store does: those held so far that differ."""
-        for table in self._held.tables if self._held is not None else ():
+        for table in self._loaded.tables if self._loaded is not None else ():
             shared = as_key(table.target)
-            told = (frozenset(labels.items()) for _, labels in _up_series(table))
-            self._shared |= {labels: shared for labels in told if labels != shared}
+            outcome = (frozenset(labels.items()) for _, labels in _up_series(table))
+            self._shared |= {labels: shared for labels in outcome if labels != shared}
         return self._shared
 
     def learn(self, known_as: Mapping[Labels, Labels], spans: NameSpans | None = None) -> None:
@@ -192,8 +192,8 @@ class StoreSource(Readable):
 
     def read_only(self, part: Part | None) -> None:
         """From now on read the targets of a part, or all."""
-        self.part, self._held = part, None
-        self._wanted = Chosen(part, self._without)
+        self.part, self._loaded = part, None
+        self._selected = Chosen(part, self._without)
         self._store.budget = ReadBudget() if part is None else ReadBudget().of_half()
         self._store.left_out.clear()
         self.warnings[:] = [line for line in self.warnings if line.partition(" ")[0] not in self.left_out]
@@ -202,7 +202,7 @@ class StoreSource(Readable):
     @property
     def is_partial(self) -> bool:
         """Whether something was left out of what was read: metrics that did not fit, or what is damaged."""
-        return bool(self.left_out or self._damage_told)
+        return bool(self.left_out or self._damage_reported)
 
     @property
     def hidden(self) -> Sequence[Hidden]:
@@ -233,7 +233,7 @@ class StoreSource(Readable):
             known = self._spans
             if known is None or not known.holds(start_ms, end_ms, self._version()):
                 since_ms = self._from(start_ms, end_ms) - AHEAD_MS
-                spans = self._store.name_spans(since_ms, end_ms + EDGE_MS, self._asked)
+                spans = self._store.name_spans(since_ms, end_ms + EDGE_MS, self._requested)
                 known = self._spans = NameSpans(since_ms, end_ms + EDGE_MS, spans, self._version(), time.monotonic())
             found = known.between(start_ms, end_ms)
             return set(self._counts(start_ms, end_ms)) if found is None else found
@@ -247,7 +247,7 @@ class StoreSource(Readable):
             return own.union(*(table.target for table in tables))
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are told."""
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are reported."""
         older, whole_from = divide(start_ms, end_ms)
         with self._timed():
             parts = []
@@ -280,17 +280,17 @@ class StoreSource(Readable):
 
     def page_quantiles(
         self,
-        asked: Mapping[Read, tuple[Sequence[float], Called]],
+        requested: Mapping[Read, tuple[Sequence[float], Called]],
         grid: Grid,
         match: tuple[Matcher, ...] = (),
     ) -> dict[Read, dict[float, Quantiles | None]]:
-        """Some quantiles of the histograms of each read, as far as they can be told page by page and at once."""
-        names = {read.name for read in asked}
-        start, end = grid.start_ms - max(map(grid.reach_ms, asked), default=0), grid.end_ms
+        """Some quantiles of the histograms of each read, as far as they can be determined page by page and at once."""
+        names = {read.name for read in requested}
+        start, end = grid.start_ms - max(map(grid.reach_ms, requested), default=0), grid.end_ms
         with self._timed():
-            if not asked or not (self._holds(start, end, names) or self._pieces(start, end, names) == 1):
+            if not requested or not (self._holds(start, end, names) or self._pieces(start, end, names) == 1):
                 return {}
-            return page_quantiles(self._tables(start, end, names), asked, grid, match)
+            return page_quantiles(self._tables(start, end, names), requested, grid, match)
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric: values float64[grid.count]."""
@@ -309,80 +309,80 @@ class StoreSource(Readable):
         return known[2]
 
     def _holds(self, start_ms: int, end_ms: int, names: set[str]) -> bool:
-        """Whether what is held answers this as it is: then nothing is read, and it need not fit into memory again."""
-        held = self._held
-        return held is not None and held.start_ms <= start_ms and self._serves(held, end_ms, names)
+        """Whether what is loaded answers this as it is: then nothing is read, and it need not fit into memory again."""
+        loaded = self._loaded
+        return loaded is not None and loaded.start_ms <= start_ms and self._serves(loaded, end_ms, names)
 
     def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
         """In how many pieces this must be read to fit into memory."""
         is_short = end_ms - start_ms <= SHORT_MS
-        if is_short and self._store.scrape_count(start_ms, end_ms, self._wanted) <= FEW_SCRAPES:
+        if is_short and self._store.scrape_count(start_ms, end_ms, self._selected) <= FEW_SCRAPES:
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
-        wanted = names | self._asked | (self._held.asked if self._held else set())
+        selected = names | self._requested | (self._loaded.requested if self._loaded else set())
         if self._without:
-            counts = self._store.sample_counts(start_ms, end_ms, self._wanted, wanted)
+            counts = self._store.sample_counts(start_ms, end_ms, self._selected, selected)
         else:
             counts = self._counts(start_ms, end_ms)
-        total = sum(count for name, count in counts.items() if name in wanted)
+        total = sum(count for name, count in counts.items() if name in selected)
         return -(-max(total, 1) // most)
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
-        """Tables that hold at least the named series in the stretch, from what is held as far as possible."""
-        self._asked |= names
-        held = self._held
-        if held is None or not self._serves(held, end_ms, names):
-            self._held = None
-            held = self._read(self._from(start_ms, end_ms) - AHEAD_MS, end_ms + EDGE_MS)
-        elif start_ms < held.start_ms:
+        """Tables that hold at least the named series in the stretch, from what is loaded as far as possible."""
+        self._requested |= names
+        loaded = self._loaded
+        if loaded is None or not self._serves(loaded, end_ms, names):
+            self._loaded = None
+            loaded = self._read(self._from(start_ms, end_ms) - AHEAD_MS, end_ms + EDGE_MS)
+        elif start_ms < loaded.start_ms:
             start_ms -= AHEAD_MS
-            blocks = self._blocks(start_ms, held.start_ms - 1, held.asked)
-            blocks += map(_block, held.tables)
-            held.tables = []
-            held.tables = join(_drained(blocks))
-            held.start_ms = start_ms
-        self._held = held
-        return held.tables
+            blocks = self._blocks(start_ms, loaded.start_ms - 1, loaded.requested)
+            blocks += map(_block, loaded.tables)
+            loaded.tables = []
+            loaded.tables = join(_drained(blocks))
+            loaded.start_ms = start_ms
+        self._loaded = loaded
+        return loaded.tables
 
     def _from(self, start_ms: int, end_ms: int) -> int:
-        """From when on to read: what is expected to be asked for next is read along, unless it is long."""
+        """From when on to read: what is expected to be requested next is read along, unless it is long."""
         if self._since_ms is None or end_ms - self._since_ms > WHOLE_MS:
             return start_ms
         return min(start_ms, self._since_ms)
 
-    def _serves(self, held: Held, end_ms: int, names: set[str]) -> bool:
-        if end_ms > held.end_ms or not names <= held.asked:
+    def _serves(self, loaded: Loaded, end_ms: int, names: set[str]) -> bool:
+        if end_ms > loaded.end_ms or not names <= loaded.requested:
             return False
-        return held.version == self._version() or time.monotonic() - held.read_at < KEPT_SECONDS
+        return loaded.version == self._version() or time.monotonic() - loaded.read_at < KEPT_SECONDS
 
-    def _read(self, start_ms: int, end_ms: int) -> Held:
-        version, asked = self._version(), frozenset(self._asked)
-        if not self._along <= asked and self._fits(start_ms, end_ms, asked | self._along):
-            asked |= self._along
-        tables = join(self._blocks(start_ms, end_ms, asked))
-        return Held(start_ms, end_ms, asked, tables, version, time.monotonic())
+    def _read(self, start_ms: int, end_ms: int) -> Loaded:
+        version, requested = self._version(), frozenset(self._requested)
+        if not self._along <= requested and self._fits(start_ms, end_ms, requested | self._along):
+            requested |= self._along
+        tables = join(self._blocks(start_ms, end_ms, requested))
+        return Loaded(start_ms, end_ms, requested, tables, version, time.monotonic())
 
     def _fits(self, start_ms: int, end_ms: int, names: Collection[str]) -> bool:
         """Whether the matrices of these series stay well inside what a read may hold, which leaves none of them out."""
-        counts = self._store.sample_counts(start_ms, end_ms, self._wanted, names)
+        counts = self._store.sample_counts(start_ms, end_ms, self._selected, names)
         return sum(counts[name] for name in names if name in counts) <= MOST_SHARE * self._store.budget.values
 
     def _version(self) -> int:
         """Changes when another process commits to the store (https://www.sqlite.org/pragma.html#pragma_data_version)."""
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
-    def _blocks(self, start_ms: int, end_ms: int, asked: frozenset[str]) -> list[Block]:
-        blocks = self._store.blocks(start_ms, end_ms, asked, self._wanted)
-        for name, (why, cure) in sorted(self._store.left_out.items()):
+    def _blocks(self, start_ms: int, end_ms: int, requested: frozenset[str]) -> list[Block]:
+        blocks = self._store.blocks(start_ms, end_ms, requested, self._selected)
+        for name, (why, remedy) in sorted(self._store.left_out.items()):
             if name not in self.left_out:
                 self.left_out.add(name)
-                self.warnings.append(Incomplete(f"{name} is left out: {why}; {cure}"))
-        self._tell_damage()
+                self.warnings.append(Incomplete(f"{name} is left out: {why}; {remedy}"))
+        self._report_damage()
         self.cost.queries += 1
         self.cost.samples += sum(block.values.size for block in blocks)
         return blocks
 
-    def _tell_damage(self) -> None:
+    def _report_damage(self) -> None:
         """Warn of what was damaged so far, each thing once: a longer read sees more of the same."""
         lines = [f"{self.location}: damaged and left out: {each.line()}" for each in self._damages.found.values()]
         if not lines:
@@ -391,23 +391,23 @@ class StoreSource(Readable):
         if len(lines) > len(shown):
             shown.append(f"{self.location}: {len(lines) - len(shown)} more parts are damaged and left out")
         shown[-1] += "; `inferdoc store info --check` lists all that is damaged: restore a copy, or go on without"
-        if shown != self._damage_told:
+        if shown != self._damage_reported:
             shown = [Incomplete(line) for line in shown]
-            self.warnings[:] = [each for each in self.warnings if each not in self._damage_told] + shown
-            self._damage_told = shown
+            self.warnings[:] = [each for each in self.warnings if each not in self._damage_reported] + shown
+            self._damage_reported = shown
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
-        began = time.perf_counter()
+        started = time.perf_counter()
         self._time.begin()
         try:
             yield
         finally:
-            self.cost.seconds += time.perf_counter() - began
+            self.cost.seconds += time.perf_counter() - started
 
 
 def _drained(blocks: list[Block]) -> Iterator[Block]:
-    """The blocks in their order, none of which is held any longer than whoever takes it holds it."""
+    """The blocks in their order, none of which is loaded any longer than whoever takes it holds it."""
     blocks.reverse()
     while blocks:
         yield blocks.pop()

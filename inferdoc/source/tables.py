@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.source.matching import matches
-from inferdoc.source.reads import Matcher
+from inferdoc.source.reads import Matcher, matches
 from inferdoc.source.window import Samples
 from inferdoc.store.block import STALE, Block, absent
 
@@ -72,17 +71,14 @@ class TableLayout:
             chosen = self._chosen[token] = np.array(kept, dtype=np.int64)
         return token, chosen
 
-    def keys(
-        self, token: object, columns: np.ndarray, by: tuple[str, ...], target: Mapping[str, str]
-    ) -> tuple[list[Key], np.ndarray]:
-        """The `by` label values of the chosen columns: distinct keys, and per column the index of its key."""
+    def keys(self, token: object, columns: np.ndarray, by: tuple[str, ...], base: Key) -> tuple[list[Key], np.ndarray]:
+        """Distinct `by` label values of the chosen columns, and the index of that of each. base: the target's."""
         known = self._keyed.get((token, by))
         if known is None:
             index: dict[tuple[str | None, ...], int] = {}
             each = [index.setdefault(tuple(map(self.labels[c].get, by)), len(index)) for c in columns]
             known = self._keyed[(token, by)] = ([_Partial.of(part) for part in index], np.array(each, dtype=np.int64))
         partial, key_of_column = known
-        base = tuple([target.get(label, "") for label in by])
         return [part.completed(base) for part in partial], key_of_column
 
 
@@ -93,6 +89,13 @@ class Table:
     target: dict[str, str]
     layout: TableLayout
     samples: Samples
+    _values: dict[tuple[str, ...], Key] = field(default_factory=dict)
+
+    def values_of(self, names: tuple[str, ...]) -> Key:
+        """The target's values of these labels, "" for a label that it does not have."""
+        if names not in self._values:
+            self._values[names] = tuple([self.target.get(name, "") for name in names])
+        return self._values[names]
 
     def labels(self, column: int) -> dict[str, str]:
         """All labels of one series, empty ones left out."""

@@ -1,4 +1,4 @@
-"""VictoriaMetrics: how it is recognised, and how its raw samples are asked for."""
+"""VictoriaMetrics: how it is recognised, and how its raw samples are requested."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Exports:
         return True
 
     def refused(self, error: PrometheusError) -> bool:
-        """Whether an error says that the server hands out no samples: it is told once, and not asked for again."""
+        """Whether an error says that the server hands out no samples: it is reported once, and not requested again."""
         if isinstance(error, TooMuchError) or error.status not in NOT_HANDED_OUT:
             return False
         self._refused = True
@@ -92,16 +92,16 @@ class Exports:
         failed: list[TooMuchError] = []
 
         def job(some: Sequence[str]) -> list[RawSeries]:
-            """Nothing where it is too much: a shorter stretch is asked for next, so nothing is called off."""
+            """Nothing where it is too much: a shorter stretch is requested next, so nothing is called off."""
             if failed:
                 return []
             try:
-                return asked(some)
+                return requested(some)
             except TooMuchError as error:
                 failed.append(error)
                 return []
 
-        def asked(some: Sequence[str]) -> list[RawSeries]:
+        def requested(some: Sequence[str]) -> list[RawSeries]:
             params: dict[str, str | list[str]] = {
                 "match[]": list(some),
                 "start": f"{start_ms / 1000:.3f}",

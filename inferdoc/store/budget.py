@@ -46,7 +46,7 @@ class TooLarge(NamedTuple):
     """Why a metric does not fit, and what helps."""
 
     why: str
-    cure: str
+    remedy: str
 
 
 class SlowReadError(StoreError, TooSlowError):
@@ -87,7 +87,7 @@ class Usage:
 
 
 def too_large(
-    usages: Iterable[Usage], layouts: LayoutTable, wanted: SeriesFilter, budget: ReadBudget
+    usages: Iterable[Usage], layouts: LayoutTable, selected: SeriesFilter, budget: ReadBudget
 ) -> dict[str, TooLarge]:
     """The wanted metrics that do not fit, and why in words. Their layouts may be renumbered: call it first."""
     usages = list(usages)
@@ -95,14 +95,14 @@ def too_large(
         layouts.series(layout)
         layouts.shrink(budget.label_sets)
     many = TooLarge(f"more than {budget.label_sets:,} label sets", CHURN)
-    gone = {name: many for name in layouts.left_out if wanted.wants(name)}
+    gone = {name: many for name in layouts.left_out if selected.wants(name)}
     series: Counter[str] = Counter()
     values: Counter[str] = Counter()
     alike: dict[tuple[int, ...], Counter[str]] = {}
     for usage in usages:
         counts = alike.get(usage.layouts)
         if counts is None:
-            distinct = _distinct([layouts.series(layout) for layout in usage.layouts], wanted)
+            distinct = _distinct([layouts.series(layout) for layout in usage.layouts], selected)
             counts = alike[usage.layouts] = layouts.count_names(distinct, np.ones(len(distinct), np.int64))
         series.update(counts)
         rows = usage.scrapes.total()
@@ -110,14 +110,14 @@ def too_large(
     limits = [(series, budget.series, "series", CHURN), (values, budget.values, "values", SIZE)]
     if values.total() > budget.gaps:
         limits.append((values - _samples(usages, layouts, values), budget.gaps, "values without a sample", CHURN))
-    for measured, most, what, cure in limits:
+    for measured, most, what, remedy in limits:
         total = sum(count for name, count in measured.items() if name not in gone)
         for name, count in measured.most_common():
             if total <= most:
                 break
             if name not in gone:
                 total -= count
-                gone[name] = TooLarge(f"{count:,} {what}, {most:,} fit at once", cure)
+                gone[name] = TooLarge(f"{count:,} {what}, {most:,} fit at once", remedy)
     return gone
 
 
@@ -133,6 +133,6 @@ def _samples(usages: Iterable[Usage], layouts: LayoutTable, names: Iterable[str]
     return Counter({name: samples[name] for name in names})
 
 
-def _distinct(layouts: list[Numbers], wanted: SeriesFilter) -> Numbers:
-    chosen = [series[wanted.columns(series)] for series in layouts]
+def _distinct(layouts: list[Numbers], selected: SeriesFilter) -> Numbers:
+    chosen = [series[selected.columns(series)] for series in layouts]
     return chosen[0] if len(chosen) == 1 else np.unique(np.concatenate([*chosen, np.empty(0, np.int64)]))

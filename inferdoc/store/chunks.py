@@ -137,18 +137,18 @@ def chunks_of(keys: Sequence[Key]) -> NDArray[np.uint32]:
     for place, key in enumerate(keys):
         names[_kind(key), key[0]].append(place)
     numbers = np.zeros(len(keys), np.uint32)
-    number, held, before = 0, 0, _PLAIN
+    number, filled, before = 0, 0, _PLAIN
     for kind, name in sorted(names):
         places = names[kind, name]
-        if held and (kind != before or held + min(len(places), CHUNK_SERIES) > CHUNK_SERIES):
-            number, held = number + 1, 0
+        if filled and (kind != before or filled + min(len(places), CHUNK_SERIES) > CHUNK_SERIES):
+            number, filled = number + 1, 0
         before = kind
         for start in range(0, len(places), CHUNK_SERIES):
             if start:
                 number += 1
             part = places[start : start + CHUNK_SERIES]
             numbers[part] = number
-            held = len(part) if start else held + len(part)
+            filled = len(part) if start else filled + len(part)
     return numbers
 
 

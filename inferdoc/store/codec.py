@@ -88,18 +88,18 @@ def pack_layout(keys: Sequence[Key], base: Mapping[Key, int] | None) -> tuple[by
     items: list[Key | list[int]] = []
     spelled = 0
     known = base or {}
-    stretch: list[int] | None = None
+    segment: list[int] | None = None
     for key in keys:
         place = known.get(key)
         if place is None:
             items.append(key)
             spelled += 1
-            stretch = None
-        elif stretch and stretch[1] == place:
-            stretch[1] = place + 1
+            segment = None
+        elif segment and segment[1] == place:
+            segment[1] = place + 1
         else:
-            stretch = [place, place + 1]
-            items.append(stretch)
+            segment = [place, place + 1]
+            items.append(segment)
     text = json.dumps(items, ensure_ascii=False, separators=(",", ":"))
     return zlib.compress(text.encode("utf-8", "surrogatepass"), _LAYOUT_LEVEL), spelled
 

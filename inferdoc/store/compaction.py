@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.chain import EARLIEST_MS, chain, chain_start, cut_after, decode
 from inferdoc.store.chunks import chunks_of, pack_chunk, unpack_chunk
 from inferdoc.store.codec import Bits, DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter, Numbers
+from inferdoc.store.pages import EARLIEST_MS, chain, chain_start, cut_after, decode
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owners
@@ -27,10 +27,10 @@ from inferdoc.store.store import Store
 from inferdoc.store.stretches import (
     CHUNKS_PER_STRETCH,
     HOUR_MS,
-    Stretch,
+    Segment,
     chunk_data,
-    delete_stretch,
-    insert_stretch,
+    delete_segment,
+    insert_segment,
     overlapping,
     union,
 )
@@ -89,19 +89,19 @@ def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[L
     times_ms, source, _ = _by_time(scrapes)
     cuts = []
     begin, widest = 0, 0
-    held: set[int] = set()
+    included: set[int] = set()
     columns: Numbers = np.empty(0, np.int64)
     for place, number in enumerate(source.tolist()):
-        if number not in held:
+        if number not in included:
             series = layouts.series(scrapes[number].layout)
             columns, widest = np.union1d(columns, series), max(widest, len(series))
         wide = len(columns) > _WIDENED * widest + _WIDENED_BY
         if place > begin and (wide or (place + 1 - begin) * len(columns) > _MOST_CELLS):
             cuts.append(times_ms[place])
-            begin, held = place, set()
+            begin, included = place, set()
             columns = layouts.series(scrapes[number].layout)
             widest = len(columns)
-        held.add(number)
+        included.add(number)
     bounds = [(each, [0, *np.searchsorted(each.times_ms, cuts).tolist(), len(each.times_ms)]) for each in scrapes]
     for number in range(len(cuts) + 1):
         part = [(each, slice(ends[number], ends[number + 1])) for each, ends in bounds]
@@ -110,9 +110,9 @@ def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[L
         ]
 
 
-def stretch_of(
+def segment_of(
     scrapes: list[LayoutScrapes], layouts: LayoutTable, grouping: Callable[[Numbers], NDArray[np.uint32]]
-) -> tuple[Stretch, list[bytes]]:
+) -> tuple[Segment, list[bytes]]:
     """A stretch of these scrapes (one item per layout, one scrape per time), and its chunks in order of number.
 
     grouping: the chunk of each of given series, uint32[series].
@@ -134,7 +134,7 @@ def stretch_of(
     order = np.argsort(chunk_of, kind="stable")
     ends = np.cumsum(np.bincount(chunk_of))
     chunks = [pack_chunk(values[places]) for places in np.split(order, ends[:-1]) if len(places)]
-    return Stretch(0, times_ms, ids, layout_of.astype(np.uint32), chunk_of), chunks
+    return Segment(0, times_ms, ids, layout_of.astype(np.uint32), chunk_of), chunks
 
 
 def _by_time(scrapes: list[LayoutScrapes]) -> tuple[NDArray[np.int64], NDArray[np.intp], NDArray[np.intp]]:
@@ -192,13 +192,13 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
     seconds: stop after about so long, and leave the rest to the next call. Not to be called inside a `round`. Raises
     StoreError; the store then still holds all that it held, and is readable.
     """
-    began = time.monotonic()
+    started = time.monotonic()
     now = int(time.time() * 1000) if now_ms is None else now_ms
     done = Compacted()
     with guarded(store.path, "write"):
         store.writer.forget()
         try:
-            run = _Compaction(store, now // HOUR_MS * HOUR_MS, None if seconds is None else began + seconds)
+            run = _Compaction(store, now // HOUR_MS * HOUR_MS, None if seconds is None else started + seconds)
             run.run(done)
             if run.damage:
                 more = f" (and {len(run.damage) - 1} hours more)" if len(run.damage) > 1 else ""
@@ -209,7 +209,7 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
             store.writer.forget()
         if done.pages and free_bytes(store.connection) > _MOST_FREE * used_bytes(store.connection):
             give_back(store.connection)
-    done.seconds = time.monotonic() - began
+    done.seconds = time.monotonic() - started
     return done
 
 
@@ -280,7 +280,7 @@ class _Compaction:
         first_ms, last_ms = max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1
         pages = self._pages(owner, first_ms, last_ms)
         old = overlapping(connection, owner, first_ms, last_ms)
-        whole = [part for stretch in old for part in self._scrapes(stretch)] + pages
+        whole = [part for segment in old for part in self._scrapes(segment)] + pages
         if not pages:
             raise DamagedError("a page is missing")
         for each in pages:
@@ -288,10 +288,10 @@ class _Compaction:
         # Dropped first, so that the chunks fill the room of the pages and the file need not grow.
         drop = "DELETE FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
         connection.execute(drop, (owner.id, first_ms, last_ms))
-        for stretch in old:
-            delete_stretch(connection, stretch.id)
+        for segment in old:
+            delete_segment(connection, segment.id)
         for part in parts(one_per_time(whole, layouts, self._identify), layouts):
-            insert_stretch(connection, owner, *stretch_of(part, layouts, self._grouping))
+            insert_segment(connection, owner, *segment_of(part, layouts, self._grouping))
         return pages
 
     def _pages(self, owner: Owner, first_ms: int, last_ms: int) -> list[LayoutScrapes]:
@@ -309,28 +309,28 @@ class _Compaction:
             found.append(LayoutScrapes(layout, times_ms[inside], values.T[inside]))
         return found
 
-    def _scrapes(self, stretch: Stretch) -> list[LayoutScrapes]:
+    def _scrapes(self, segment: Segment) -> list[LayoutScrapes]:
         """What a stretch holds, as the scrapes it was made of."""
         layouts = self.store.writer.layouts
-        series = stretch.series(layouts)
-        values = np.empty((len(series), len(stretch.times_ms)), np.uint64)
-        first = stretch.id * CHUNKS_PER_STRETCH
+        series = segment.series(layouts)
+        values = np.empty((len(series), len(segment.times_ms)), np.uint64)
+        first = segment.id * CHUNKS_PER_STRETCH
         query = "SELECT id, body FROM chunk WHERE id >= ? AND id < ? ORDER BY id"
         bodies = fetch(self.store.connection, query, (first, first + CHUNKS_PER_STRETCH), int, bytes)
-        if [row[0] - first for row in bodies] != np.unique(stretch.chunk_of).tolist():
+        if [row[0] - first for row in bodies] != np.unique(segment.chunk_of).tolist():
             raise DamagedError("a stretch has lost chunks")
         for number, body in bodies:
-            places = np.flatnonzero(stretch.chunk_of == number - first)
+            places = np.flatnonzero(segment.chunk_of == number - first)
             values[places] = unpack_chunk(
                 chunk_data(number, body), len(places), values.shape[1], np.arange(len(places))
             )
         column_of = np.zeros(len(layouts.keys), np.intp)
         column_of[series] = np.arange(len(series))
         found = []
-        for place, layout in enumerate(stretch.layouts):
-            rows = np.flatnonzero(stretch.layout_of == place)
+        for place, layout in enumerate(segment.layouts):
+            rows = np.flatnonzero(segment.layout_of == place)
             columns = column_of[layouts.series(layout)]
-            found.append(LayoutScrapes(layout, stretch.times_ms[rows], values[np.ix_(columns, rows)].T))
+            found.append(LayoutScrapes(layout, segment.times_ms[rows], values[np.ix_(columns, rows)].T))
         return found
 
     def _identify(self, series: Numbers) -> int:

@@ -42,12 +42,12 @@ class DamageLog:
         span_ms: tuple[int, int] | None,
         scrapes: int | None,
         error: DamagedError,
-        stretch: int | None = None,
+        segment: int | None = None,
     ) -> None:
-        """Take down what a read left out. stretch: the one that it is part of, None for pages. A later read that looks
+        """Take down what a read left out. segment: the one that it is part of, None for pages. A later read that looks
         further sees more of the same."""
         name = labels.get("pod") or labels.get("instance") or f"target {owner.id}"
-        key = owner.id, str(error), stretch
+        key = owner.id, str(error), segment
         known = self.found.get(key)
         if known is not None and known.span_ms and span_ms:
             span_ms = min(span_ms[0], known.span_ms[0]), max(span_ms[1], known.span_ms[1])

@@ -108,14 +108,14 @@ def batches(
 ) -> Iterator[list[tuple[str, str]]]:
     """Families in order, as many at a time as fit in memory."""
     batch: list[tuple[str, str]] = []
-    held = 0
+    batched = 0
     for family in order:
         size = sum(counts[name] for name in families[family])
-        if batch and held + size > _BATCH_SAMPLES:
+        if batch and batched + size > _BATCH_SAMPLES:
             yield batch
-            batch, held = [], 0
+            batch, batched = [], 0
         batch.append(family)
-        held += size
+        batched += size
     if batch:
         yield batch
 

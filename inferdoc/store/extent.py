@@ -10,16 +10,15 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
-from inferdoc.store.chain import EARLIEST_MS, LATEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import HOUR_MS
-from inferdoc.store.pages import outermost_ms
+from inferdoc.store.pages import EARLIEST_MS, LATEST_MS, outermost_ms
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
 from inferdoc.store.seal import Owner, owner_of
-from inferdoc.store.stretches import Stretch, outermost_stretch, overlapping
+from inferdoc.store.stretches import Segment, outermost_segment, overlapping
 
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
@@ -56,7 +55,7 @@ class StoredTarget(dict[str, str]):
 
 
 class Extent:
-    """What can be told of an open store without reading its scrapes. Every method sees one consistent state.
+    """What can be determined of an open store without reading its scrapes. Every method sees one consistent state.
 
     damages: where scrapes that are damaged are noted and left out; None: the first one is an error. path: the file;
     connection: for the other modules of this package.
@@ -125,7 +124,7 @@ class Extent:
             return newest
         return self._latest_until(limit) or newest
 
-    def _stretches(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[Stretch]:
+    def _stretches(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[Segment]:
         if not self._has_chunks:
             return []
         log = self.damages
@@ -206,8 +205,8 @@ class Extent:
 
     def _intact_edges(self, target: Owner, newest: bool) -> list[int]:
         page_ms = outermost_ms(self.connection, target, newest)
-        stretch = outermost_stretch(self.connection, target, newest) if self._has_chunks else None
-        times = [] if stretch is None else [int(stretch.times_ms[-1 if newest else 0])]
+        segment = outermost_segment(self.connection, target, newest) if self._has_chunks else None
+        times = [] if segment is None else [int(segment.times_ms[-1 if newest else 0])]
         return times if page_ms is None else [page_ms, *times]
 
     def _latest_until(self, limit_ms: int) -> int | None:
@@ -217,8 +216,8 @@ class Extent:
         with self._reading():
             for owner, labels in self._targets(None):
                 times = [row[0] for row in fetch(self.connection, pages, (owner.id, limit_ms), (int, NOTHING))]
-                for stretch in self._stretches(owner, labels, limit_ms, limit_ms):
-                    times.append(int(stretch.times_ms[stretch.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
+                for segment in self._stretches(owner, labels, limit_ms, limit_ms):
+                    times.append(int(segment.times_ms[segment.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
                 before = "SELECT max(end_ms) FROM stretch WHERE target = ? AND start_ms <= ? AND end_ms <= ?"
                 if self._has_chunks:
                     found = fetch(self.connection, before, (owner.id, limit_ms, limit_ms), (int, NOTHING))

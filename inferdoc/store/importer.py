@@ -84,14 +84,14 @@ def import_file(
     ParseError with line and rule for what strict refuses; SourceError on a store fault.
     """
     tick = progress or (lambda share: None)
-    began, late, place = clock(), list[str](), "its beginning"
+    started, late, place = clock(), list[str](), "its beginning"
     with (
         _reader(source, lambda share: tick(share * _READING_SHARE), max_series, strict) as (reader, name),
         _Samples(store.path.resolve().parent) as samples,
     ):
         try:
             for block in reader.blocks():
-                if samples.total and seconds is not None and clock() - began > seconds:
+                if samples.total and seconds is not None and clock() - started > seconds:
                     cut = f"{name}: reading ended after {seconds:g} s, at {place}; what follows was left out"
                     late = [f"{cut}: import it again with a longer --timeout, what is stored stays"]
                     break
@@ -131,7 +131,7 @@ class _Samples:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._held: list[Columns] = []
+        self._pending: list[Columns] = []
         self._count = 0
         self._runs: SampleRuns | None = None
         self.total = 0
@@ -145,7 +145,7 @@ class _Samples:
 
     def add(self, columns: Columns) -> None:
         """Take some more."""
-        self._held.append(columns)
+        self._pending.append(columns)
         self._count += len(columns[0])
         self.total += len(columns[0])
         if self._count >= RUN_SAMPLES:
@@ -164,10 +164,10 @@ class _Samples:
         if self._runs is None:
             self._runs = SampleRuns(self._folder)
         self._runs.add(self._joined())
-        self._held, self._count = [], 0
+        self._pending, self._count = [], 0
 
     def _joined(self) -> Columns:
-        times, series, values = zip(*self._held, strict=True)
+        times, series, values = zip(*self._pending, strict=True)
         return np.concatenate(times), np.concatenate(series), np.concatenate(values)
 
 
@@ -321,11 +321,11 @@ def _assign(
         identity = _identity(each.labels)
         # A target may lack one label of its identity; one that lacks both is for series that lack both.
         alike = old[identity] + [found for pair in identity if len(identity) > 1 for found in old[(pair,)]]
-        held = min((found for found in alike if carried.issuperset(found[1])), default=(0, None))[1]
-        if held is None:
+        stored = min((found for found in alike if carried.issuperset(found[1])), default=(0, None))[1]
+        if stored is None:
             rest[identity].append(number)
         else:
-            target_of[number] = targets.setdefault(held, len(targets))
+            target_of[number] = targets.setdefault(stored, len(targets))
     for identity, members in rest.items():
         shared = frozenset.intersection(*(frozenset(series[number].labels) for number in members))
         labels = tuple(sorted((*identity, *(pair for pair in shared if pair[0] in SHARED))))
@@ -349,9 +349,9 @@ def _changes(*columns: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.bool
 class _Watched(io.RawIOBase):
     """A stream that tells how many bytes were read from it."""
 
-    def __init__(self, stream: BinaryIO, tell: Callable[[int], None]) -> None:
+    def __init__(self, stream: BinaryIO, report: Callable[[int], None]) -> None:
         self._stream = stream
-        self._tell = tell
+        self._report = report
         self._done = 0
 
     def readable(self) -> bool:
@@ -361,5 +361,5 @@ class _Watched(io.RawIOBase):
         data = self._stream.read(memoryview(buffer).nbytes)
         memoryview(buffer).cast("B")[: len(data)] = data
         self._done += len(data)
-        self._tell(self._done)
+        self._report(self._done)
         return len(data)

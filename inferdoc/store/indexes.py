@@ -16,11 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from inferdoc.cycles import no_cycle_search
 from inferdoc.store.faults import damaged
 from inferdoc.store.pages import StoredPage, is_intact_page
 from inferdoc.store.rows import is_typed
 from inferdoc.store.seal import Owner, owner_of
-from inferdoc.store.stretches import is_intact_stretch
+from inferdoc.store.stretches import is_intact_segment
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,12 @@ class Hidden:
 _PAGE = _LookedUp(
     "page", "ts_ms", "ts_ms", "ts_ms, layout, back_ms, body", lambda owner, row: is_intact_page(owner, StoredPage(*row))
 )
-_STRETCH = _LookedUp("stretch", "start_ms", "end_ms", "id, start_ms, end_ms, layouts, body", is_intact_stretch)
+_STRETCH = _LookedUp("stretch", "start_ms", "end_ms", "id, start_ms, end_ms, layouts, body", is_intact_segment)
 _MOST_CHECKED = 500_000
 """Rows of `page` up to which the indexes are checked (a microsecond each); hours gone by are no pages any more."""
 
 
+@no_cycle_search()
 def hidden_scrapes(connection: sqlite3.Connection, path: Path, has_chunks: bool) -> list[Hidden]:
     """The scrapes that are intact, but not where the index says. Raises StoreError where an index has not as many
     entries as its table rows, or is out of order."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import apart_from, imported_spans
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.reader import Reader
 from inferdoc.store.retention import ROW_BYTES
 from inferdoc.store.rows import NOTHING, fetch
@@ -101,10 +101,10 @@ def _add(store: Reader, owner: Owner, version: int, collected: Holding, imported
             if scrapes:
                 own[kept].add(scrapes, *rest)
     if version >= FORMAT_WITH_CHUNKS:
-        for stretch, size in stretches_inside(store.connection, owner, EARLIEST_MS, _LAST_MS):
-            first_ms, last_ms = int(stretch.times_ms[0]), int(stretch.times_ms[-1])
+        for segment, size in stretches_inside(store.connection, owner, EARLIEST_MS, _LAST_MS):
+            first_ms, last_ms = int(segment.times_ms[0]), int(segment.times_ms[-1])
             kept = any(start <= last_ms and first_ms <= end for start, end in spans)
-            own[kept].add(len(stretch.times_ms), size, first_ms, last_ms)
+            own[kept].add(len(segment.times_ms), size, first_ms, last_ms)
     for share, part in ((imported, own[True]), (collected, own[False])):
         if part.scrapes and part.first_ms is not None and part.last_ms is not None:
             share.targets += 1

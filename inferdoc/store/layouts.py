@@ -44,7 +44,7 @@ class LayoutTable:
     def __init__(self, connection: sqlite3.Connection) -> None:
         self._connection = connection
         self._layouts: OrderedDict[int, Numbers] = OrderedDict()
-        self._held = 0
+        self._kept = 0
         self._only: frozenset[str] | None = None
         self.reset()
 
@@ -78,7 +78,7 @@ class LayoutTable:
     def forget(self) -> None:
         """Read layouts anew, since those read may have been rolled back. Numbers stay."""
         self._layouts.clear()
-        self._held = 0
+        self._kept = 0
 
     def is_large(self) -> bool:
         """Whether it is time to `reset` it, where numbers need not stay."""
@@ -110,9 +110,9 @@ class LayoutTable:
         known = self._layouts.get(layout)
         if known is None:
             known = self._layouts[layout] = self._read(layout)
-            self._held += len(known)
-            while self._held > _NUMBERS_KEPT and len(self._layouts) > 1:
-                self._held -= len(self._layouts.popitem(last=False)[1])
+            self._kept += len(known)
+            while self._kept > _NUMBERS_KEPT and len(self._layouts) > 1:
+                self._kept -= len(self._layouts.popitem(last=False)[1])
         else:
             self._layouts.move_to_end(layout)
         return known

@@ -103,9 +103,9 @@ class Matrix:
     has_one: bool = False
 
     @classmethod
-    def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], wanted: SeriesFilter) -> Matrix | None:
+    def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], selected: SeriesFilter) -> Matrix | None:
         """A matrix for scrapes at these times, with these layouts (each once); None if none has a wanted series."""
-        chosen = [series[wanted.columns(series)] for series in layouts]
+        chosen = [series[selected.columns(series)] for series in layouts]
         if not sum(map(len, chosen)):
             return None
         columns = chosen[0] if len(chosen) == 1 else np.unique(np.concatenate(chosen))

@@ -9,8 +9,8 @@ import sqlite3
 import struct
 import zlib
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.codec import DamagedError
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.rows import fetch
 from inferdoc.store.seal import Owner, owners
 

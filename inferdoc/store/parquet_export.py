@@ -75,8 +75,8 @@ def export_parquet(
                     done += len(rows)
                     present |= rows.targets()
         oldest_first = [text for text in map(labels_text, store.targets()) if text in present]
-        told = {TYPES_KEY: json.dumps(types, sort_keys=True), TARGETS_KEY: f"[{','.join(oldest_first)}]"}
-        writer.add_key_value_metadata(told)
+        reported = {TYPES_KEY: json.dumps(types, sort_keys=True), TARGETS_KEY: f"[{','.join(oldest_first)}]"}
+        writer.add_key_value_metadata(reported)
     return done
 
 

@@ -45,13 +45,13 @@ def is_parquet(source: str | Path) -> bool:
 @contextlib.contextmanager
 def opened(source: str | Path) -> Iterator[BinaryIO]:
     """A local file or a URL to read. Raises StoreError."""
-    with contextlib.ExitStack() as held:
+    with contextlib.ExitStack() as opened:
         try:
             if is_path(str(source)):
-                file: BinaryIO = held.enter_context(Path(source).open("rb"))
+                file: BinaryIO = opened.enter_context(Path(source).open("rb"))
             else:
                 files, path = filesystem(str(source))
-                file = held.enter_context(files.open(path, "rb"))
+                file = opened.enter_context(files.open(path, "rb"))
         except OSError as error:
             raise StoreError(
                 f"cannot read {source}: {reason_of(error)}; check where it lies, and your rights"
@@ -76,10 +76,10 @@ class ParquetReader:
         self._faults = (ValueError, OSError, KeyError, arrow().lib.ArrowException)
         try:
             self._file = arrow("pyarrow.parquet").ParquetFile(stream, page_checksum_verification=True)
-            told = dict(self._file.schema_arrow.metadata or {}) | dict(self._file.metadata.metadata or {})
+            reported = dict(self._file.schema_arrow.metadata or {}) | dict(self._file.metadata.metadata or {})
         except self._faults as error:
             raise self._damaged(error) from error
-        version = told.get(VERSION_KEY, b"none").decode("ascii", "replace")
+        version = reported.get(VERSION_KEY, b"none").decode("ascii", "replace")
         if version != VERSION:
             raise StoreError(
                 f"cannot import {name}: its rows are of version {version}, this inferdoc reads {VERSION};"
@@ -87,8 +87,8 @@ class ParquetReader:
             )
         try:
             _check_columns(self._file.schema_arrow)
-            self.types = labels_of(told[TYPES_KEY].decode())
-            self.targets = [_sorted(labels_of(json.dumps(each))) for each in json.loads(told[TARGETS_KEY])]
+            self.types = labels_of(reported[TYPES_KEY].decode())
+            self.targets = [_sorted(labels_of(json.dumps(each))) for each in json.loads(reported[TARGETS_KEY])]
         except self._faults as error:
             raise self._damaged(error) from error
         self._places = {labels: place for place, labels in enumerate(self.targets)}

@@ -25,7 +25,7 @@ from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_b
 from inferdoc.store.rows import WRONG_TYPE, fetch
 from inferdoc.store.schema import FORMAT_WITH_SEALED_TYPES, check_format
 from inferdoc.store.seal import Owner
-from inferdoc.store.stretches import Stretch, plain_spans
+from inferdoc.store.stretches import Segment, plain_spans
 
 _ROWS_HELD_BYTES = 256 << 20
 """More pages than this are read a second time when they are decoded; those of 512 pods and two hours are 180 MB, a
@@ -37,19 +37,19 @@ _MANY_LAYOUTS = 1000
 
 
 @dataclass
-class _Held:
+class _Loaded:
     """What a target has in a window. used: scrapes by layout; pages: None where they are to be read again."""
 
     used: Counter[int]
-    stretches: list[Stretch]
+    stretches: list[Segment]
     pages: list[StoredPage] | None
 
 
-def _count_layouts(used: Counter[int], stretches: list[Stretch], start_ms: int, end_ms: int) -> None:
+def _count_layouts(used: Counter[int], stretches: list[Segment], start_ms: int, end_ms: int) -> None:
     """Add the scrapes of stretches to those that have each layout."""
-    for stretch in stretches:
-        rows = stretch.layout_of[stretch.rows(start_ms, end_ms)]
-        for layout, number in zip(stretch.layouts, np.bincount(rows).tolist(), strict=False):
+    for segment in stretches:
+        rows = segment.layout_of[segment.rows(start_ms, end_ms)]
+        for layout, number in zip(segment.layouts, np.bincount(rows).tolist(), strict=False):
             if number:
                 used[layout] += number
 
@@ -63,7 +63,7 @@ class Reader(Extent):
 
     budget: how much is read at once; time: how long an operation may take, None without an end; left_out: metrics that
     did not fit into the budget, and why; layouts: for the other modules of this package; is_narrow: whether of many
-    layouts only those series are numbered that are asked for, which nobody else may need then. `damages` says what
+    layouts only those series are numbered that are requested, which nobody else may need then. `damages` says what
     becomes of scrapes that are damaged.
     """
 
@@ -104,8 +104,8 @@ class Reader(Extent):
     def sample_counts(
         self, start_ms: int, end_ms: int, targets: TargetFilter = None, names: Collection[str] | None = None
     ) -> dict[str, int]:
-        """Number of samples in [start_ms, end_ms] by series name. names: those that are asked for; of others nothing,
-        or the same, is told."""
+        """Number of samples in [start_ms, end_ms] by series name. names: those that are requested; of others nothing,
+        or the same, is reported."""
         pages: Counter[int] = Counter()
         counts: Counter[str] = Counter()
         with self._reading():
@@ -140,7 +140,7 @@ class Reader(Extent):
         self, start_ms: int, end_ms: int, next_names: Collection[str] | None = None
     ) -> dict[str, tuple[int, int]]:
         """When each series name was scraped first and last in [start_ms, end_ms]. next_names: those of which the series
-        will be asked for next; None where that may be all."""
+        will be requested next; None where that may be all."""
         by_layout: dict[int, tuple[int, int]] = {}
         spans: dict[str, tuple[int, int]] = {}
         with self._reading():
@@ -168,24 +168,25 @@ class Reader(Extent):
         with self._reading():
             self._narrow(names)
             chosen = self._targets(targets)
-            held = self._held(chosen, start_ms, end_ms)
-            wanted = self._fitting([each.used for each in held], SeriesFilter(names, self.layouts))
-            chunks = ChunkReader(self.connection, self.layouts, wanted)
-            held.reverse()  # what is decoded is let go at once
+            loaded = self._loaded(chosen, start_ms, end_ms)
+            selected = self._fitting([each.used for each in loaded], SeriesFilter(names, self.layouts))
+            chunks = ChunkReader(self.connection, self.layouts, selected)
+            loaded.reverse()  # what is decoded is let go at once
             blocks = [
-                self._block(target, labels, (start_ms, end_ms), held.pop(), wanted, chunks) for target, labels in chosen
+                self._block(target, labels, (start_ms, end_ms), loaded.pop(), selected, chunks)
+                for target, labels in chosen
             ]
         return [block for block in blocks if block is not None]
 
-    def _fitting(self, used: list[Counter[int]], wanted: SeriesFilter) -> SeriesFilter:
+    def _fitting(self, used: list[Counter[int]], selected: SeriesFilter) -> SeriesFilter:
         """The wanted metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""
-        gone = too_large([Usage(each) for each in used], self.layouts, wanted, self.budget)
+        gone = too_large([Usage(each) for each in used], self.layouts, selected, self.budget)
         self.left_out.update(gone)
-        return wanted.without(gone.keys()) if gone else wanted
+        return selected.without(gone.keys()) if gone else selected
 
-    def _held(self, targets: list[tuple[Owner, StoredTarget]], start_ms: int, end_ms: int) -> list[_Held]:
+    def _loaded(self, targets: list[tuple[Owner, StoredTarget]], start_ms: int, end_ms: int) -> list[_Loaded]:
         """What each target has in the window; its pages as long as they are not too much for memory."""
-        held = []
+        loaded = []
         size = 0
         for target, labels in targets:
             pages = self._pages(target, labels, start_ms, end_ms)
@@ -193,8 +194,8 @@ class Reader(Extent):
             used = Counter(page.layout for page in pages)
             _count_layouts(used, stretches, start_ms, end_ms)
             size += sum(len(page.body) for page in pages)
-            held.append(_Held(used, stretches, pages if size <= _ROWS_HELD_BYTES else None))
-        return held
+            loaded.append(_Loaded(used, stretches, pages if size <= _ROWS_HELD_BYTES else None))
+        return loaded
 
     def _layouts_used(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> Counter[int]:
         """How many scrapes of a target have which layout."""
@@ -207,7 +208,7 @@ class Reader(Extent):
     def _layout_spans(
         self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int
     ) -> list[tuple[int, int, int]]:
-        """Layouts of the scrapes of a target, with a first and last time; one may be told several times."""
+        """Layouts of the scrapes of a target, with a first and last time; one may be reported several times."""
         self._check_time()
         query = (
             "SELECT layout, min(ts_ms), max(ts_ms) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
@@ -216,12 +217,12 @@ class Reader(Extent):
         plain = plain_spans(self.connection, target, start_ms, end_ms) if self._has_chunks else []
         if plain is not None:
             return spans + plain
-        for stretch in self._stretches(target, labels, start_ms, end_ms):
-            inside = stretch.rows(start_ms, end_ms)
-            times_ms, places = stretch.times_ms[inside], stretch.layout_of[inside]
+        for segment in self._stretches(target, labels, start_ms, end_ms):
+            inside = segment.rows(start_ms, end_ms)
+            times_ms, places = segment.times_ms[inside], segment.layout_of[inside]
             for place in np.unique(places).tolist():
                 own = times_ms[places == place]
-                spans.append((stretch.layouts[place], int(own[0]), int(own[-1])))
+                spans.append((segment.layouts[place], int(own[0]), int(own[-1])))
         return spans
 
     def _pages(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[StoredPage]:
@@ -255,16 +256,16 @@ class Reader(Extent):
                     raise fault
                 self.damages.note(target, labels, each.span_ms, each.scrapes, fault)
 
-    def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Stretch]) -> list[Stretch]:
+    def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Segment]) -> list[Segment]:
         """The stretches whose layouts can be read."""
         kept = []
-        for stretch in stretches:
-            fault = next((each for each in map(self._fault_of, stretch.layouts) if each), None)
+        for segment in stretches:
+            fault = next((each for each in map(self._fault_of, segment.layouts) if each), None)
             if fault is None or self.damages is None:
-                kept.append(stretch)
+                kept.append(segment)
             else:
-                span = int(stretch.times_ms[0]), int(stretch.times_ms[-1])
-                self.damages.note(target, labels, span, len(stretch.times_ms), fault, stretch.id)
+                span = int(segment.times_ms[0]), int(segment.times_ms[-1])
+                self.damages.note(target, labels, span, len(segment.times_ms), fault, segment.id)
         return kept
 
     def _fault_of(self, layout: int) -> DamagedError | None:
@@ -282,24 +283,24 @@ class Reader(Extent):
         target: Owner,
         labels: dict[str, str],
         window_ms: tuple[int, int],
-        held: _Held,
-        wanted: SeriesFilter,
+        loaded: _Loaded,
+        selected: SeriesFilter,
         chunks: ChunkReader,
     ) -> Block | None:
         self._check_time()
-        pages = self._pages(target, labels, *window_ms) if held.pages is None else held.pages
+        pages = self._pages(target, labels, *window_ms) if loaded.pages is None else loaded.pages
         page_times_ms = np.array([page.ts_ms for page in pages], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
-        parts = [(each, each.rows(*window_ms)) for each in held.stretches]
+        parts = [(each, each.rows(*window_ms)) for each in loaded.stretches]
         parts = [(each, inside) for each, inside in parts if inside.start < inside.stop]
         times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in parts)]
         used = {page.layout for page in pages}.union(*(each.layouts_in(inside) for each, inside in parts))
-        matrix = Matrix.of(times_ms, [self.layouts.series(layout) for layout in sorted(used)], wanted)
+        matrix = Matrix.of(times_ms, [self.layouts.series(layout) for layout in sorted(used)], selected)
         if matrix is None:
             return None
         lost = self._read_chunks(target, labels, parts, chunks, matrix)
-        lost += self._read_pages(target, labels, pages, wanted, matrix)
+        lost += self._read_pages(target, labels, pages, selected, matrix)
         names, own = self.layouts.spelled(matrix.series)
         times, values = matrix.times_ms, matrix.values.view(np.float64).T
         if lost:
@@ -311,7 +312,7 @@ class Reader(Extent):
         self,
         target: Owner,
         labels: dict[str, str],
-        parts: list[tuple[Stretch, slice]],
+        parts: list[tuple[Segment, slice]],
         chunks: ChunkReader,
         matrix: Matrix,
     ) -> list[NDArray[np.int64]]:
@@ -323,13 +324,13 @@ class Reader(Extent):
             if self.damages is None:
                 raise
         lost = []
-        for stretch, inside in parts:
+        for segment, inside in parts:
             try:
-                chunks.read([(stretch, inside)], matrix)
+                chunks.read([(segment, inside)], matrix)
             except DamagedError as error:
-                times = stretch.times_ms[inside]
+                times = segment.times_ms[inside]
                 lost.append(times)
-                self.damages.note(target, labels, (int(times[0]), int(times[-1])), len(times), error, stretch.id)
+                self.damages.note(target, labels, (int(times[0]), int(times[-1])), len(times), error, segment.id)
         return lost
 
     def _read_pages(
@@ -337,14 +338,14 @@ class Reader(Extent):
         target: Owner,
         labels: dict[str, str],
         pages: Sequence[StoredPage],
-        wanted: SeriesFilter,
+        selected: SeriesFilter,
         matrix: Matrix,
     ) -> list[NDArray[np.int64]]:
         """Put what stands in pages into the matrix. Returns times of scrapes that are damaged."""
         lost = []
         for layout in sorted({page.layout for page in pages}):
             series = self.layouts.series(layout)
-            columns = wanted.columns(series)
+            columns = selected.columns(series)
             if not len(columns):
                 continue
             own = [page for page in pages if page.layout == layout]

@@ -1,4 +1,4 @@
-"""Dropping the oldest scrapes, by age and by size; never what was imported, unless that is asked for."""
+"""Dropping the oldest scrapes, by age and by size; never what was imported, unless that is requested."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ import sqlite3
 import time
 from dataclasses import dataclass, field
 
-from inferdoc.store.chain import cut_after
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import Span, apart_from, imported_spans, unmark_before
+from inferdoc.store.pages import cut_after
 from inferdoc.store.reader import Reader
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_ORIGIN, check_format, transaction
 from inferdoc.store.seal import Owner, owners
 from inferdoc.store.space import give_back, used_bytes
 from inferdoc.store.store import Store
-from inferdoc.store.stretches import delete_stretch, layout_ids, stretches_inside
+from inferdoc.store.stretches import delete_segment, layout_ids, stretches_inside
 
 _SLOTS = 256
 _PASSES = 8
@@ -72,7 +72,7 @@ class Keeper:
 
     def __init__(self, max_age_ms: int | None = None, max_bytes: int | None = None) -> None:
         self._max_age_ms, self._max_bytes = max_age_ms, max_bytes
-        self._began: tuple[int, float] | None = None
+        self._started: tuple[int, float] | None = None
 
     def prune(self, store: Store, now_ms: int | None = None, running_s: float | None = None) -> Pruned:
         """Drop what is too old or too much now. now_ms, running_s: the clocks, for tests."""
@@ -81,10 +81,10 @@ class Keeper:
         newest = store.newest_ms()
         if newest is None:
             return Pruned(bytes=used_bytes(store.connection))
-        if self._began is None:
-            self._began = min(now, newest), running
-        began_ms, began = self._began
-        pace = began_ms + int((running - began) * 1000) + _PACE_SLACK_MS
+        if self._started is None:
+            self._started = min(now, newest), running
+        started_ms, started = self._started
+        pace = started_ms + int((running - started) * 1000) + _PACE_SLACK_MS
         return prune(store, self._max_age_ms, self._max_bytes, now_ms=min(now, pace))
 
 
@@ -178,10 +178,10 @@ def _cuts(connection: sqlite3.Connection, cutoff_ms: int, imported: bool) -> lis
             ((count, taken, *edges),) = fetch(connection, f"{sums} BETWEEN ? AND ?", values, *kinds)
             if count:
                 pages, size, times = pages + count, size + taken, times + edges
-            for stretch, taken in stretches_inside(connection, owner, first_ms, last_ms):
-                stretches.append((stretch.id, len(stretch.times_ms)))
+            for segment, taken in stretches_inside(connection, owner, first_ms, last_ms):
+                stretches.append((segment.id, len(segment.times_ms)))
                 size += taken
-                times += [int(stretch.times_ms[0]), int(stretch.times_ms[-1])]
+                times += [int(segment.times_ms[0]), int(segment.times_ms[-1])]
         if times:
             cuts.append(_Cut(owner, intervals, pages, size, min(times), max(times), stretches))
     return cuts
@@ -209,8 +209,8 @@ def _drop_before(store: Store, cutoff_ms: int, imported: bool) -> Pruned:
                     for (layout,) in connection.execute(layouts, between).fetchall():
                         cut_after(connection, store.writer.layouts, cut.owner, layout, last_ms)
                     connection.execute(drop, between)
-                for stretch, _ in cut.stretches:
-                    delete_stretch(connection, stretch)
+                for segment, _ in cut.stretches:
+                    delete_segment(connection, segment)
                 if imported:
                     unmark_before(connection, cut.owner, cutoff_ms)
     except DamagedError as error:

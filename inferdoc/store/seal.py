@@ -97,7 +97,7 @@ def unseal_pages(
     names the page."""
     found = []
     checked = True
-    begun = _begun(owner, layout)
+    prefix = _prefix(owner, layout)
     # Read for every page of every target: names are local, and the checksum of `_page` is written out.
     head, place, crc, size = _PAGE_HEAD.unpack_from, _PLACE.pack, zlib.crc32, _PAGE_HEAD.size
     before = None
@@ -110,7 +110,7 @@ def unseal_pages(
             raise DamagedError(f"the page of {ts_ms} ms is cut")
         kind, check, link = head(body)
         data = body[size:]
-        if crc(data, crc(place(ts_ms, back_ms, kind << 32 | link), begun)) != check:
+        if crc(data, crc(place(ts_ms, back_ms, kind << 32 | link), prefix)) != check:
             raise DamagedError(f"the page of {ts_ms} ms is damaged: its checksum does not match")
         if kind == _DIFFERENCE and link != before:
             raise _LinkError(f"the page that the one of {ts_ms} ms differs from is missing")
@@ -130,11 +130,11 @@ def check_page(owner: Owner, layout: int, row: PageRow) -> None:
 
 def _page(owner: Owner, layout: int, ts_ms: int, back_ms: int, kind: int, link: int, data: bytes) -> bytes:
     place = _PLACE.pack(ts_ms, back_ms, kind << 32 | link)
-    check = zlib.crc32(data, zlib.crc32(place, _begun(owner, layout)))
+    check = zlib.crc32(data, zlib.crc32(place, _prefix(owner, layout)))
     return _PAGE_HEAD.pack(kind, check, link) + data
 
 
-def _begun(owner: Owner, layout: int) -> int:
+def _prefix(owner: Owner, layout: int) -> int:
     """The checksum of what pages of one target and layout share."""
     return zlib.crc32(_PLACE.pack(layout, owner.seal, 0))
 

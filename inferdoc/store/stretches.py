@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.chunks import from_planes, inflate, to_planes
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.rows import WRONG_TYPE, fetch, fetch_typed, is_typed
 from inferdoc.store.seal import Owner, seal, unseal
 
@@ -43,7 +43,7 @@ _AT = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? A
 
 
 @dataclass(frozen=True)
-class Stretch:
+class Segment:
     """id: in the file; times_ms: int64[rows], ascending; layouts: ids in the order in which they first appear;
     layout_of: uint32[rows], the place of each row's layout among them; chunk_of: uint32[columns], the number of the
     chunk that each column is in."""
@@ -98,7 +98,7 @@ def overlapping(
     start_ms: int,
     end_ms: int,
     note: Callable[[int, int, DamagedError], None] | None = None,
-) -> list[Stretch]:
+) -> list[Segment]:
     """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time.
 
     note: told begin and end of each that is damaged and left out; without it the first one raises DamagedError.
@@ -145,39 +145,39 @@ def plain_spans(
 
 def stretches_inside(
     connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
-) -> Iterator[tuple[Stretch, int]]:
+) -> Iterator[tuple[Segment, int]]:
     """The stretches of a target that lie wholly in [start_ms, end_ms], and the bytes of each."""
     query = f"SELECT {_COLUMNS}, bytes FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? AND end_ms <= ?"
     for *row, size in fetch(connection, query, (owner.id, start_ms, end_ms, end_ms), *_KINDS, int):
         yield _unpack(owner, *row), size
 
 
-def stretch_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Stretch | None:
+def segment_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Segment | None:
     """The stretch that the time falls into; None if none."""
     rows = fetch(connection, _AT, (owner.id, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
     return _unpack(owner, *rows[0]) if rows and rows[0][2] >= ts_ms else None
 
 
-def outermost_stretch(connection: sqlite3.Connection, owner: Owner, newest: bool) -> Stretch | None:
+def outermost_segment(connection: sqlite3.Connection, owner: Owner, newest: bool) -> Segment | None:
     """The newest (or oldest) stretch of a target that is intact; None if there is none."""
     query = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? ORDER BY start_ms {'DESC' if newest else 'ASC'}"
     for row in connection.execute(query, (owner.id,)):
-        stretch = _intact(owner, row)
-        if stretch is not None:
-            return stretch
+        segment = _intact(owner, row)
+        if segment is not None:
+            return segment
     return None
 
 
-def is_intact_stretch(owner: Owner, row: tuple[Any, ...]) -> bool:
+def is_intact_segment(owner: Owner, row: tuple[Any, ...]) -> bool:
     """Whether what stands in the row (id, start_ms, end_ms, layouts, body) is what was written."""
     return _intact(owner, row) is not None
 
 
-def insert_stretch(connection: sqlite3.Connection, owner: Owner, stretch: Stretch, chunks: list[bytes]) -> None:
+def insert_segment(connection: sqlite3.Connection, owner: Owner, segment: Segment, chunks: list[bytes]) -> None:
     """Add a stretch, whose id does not count, and its chunks in order of number."""
-    layouts = np.array(stretch.layouts, _LAYOUT_ID).tobytes()
-    start_ms, end_ms = int(stretch.times_ms[0]), int(stretch.times_ms[-1])
-    body = seal(_context(owner, start_ms, end_ms, layouts), _pack(stretch))
+    layouts = np.array(segment.layouts, _LAYOUT_ID).tobytes()
+    start_ms, end_ms = int(segment.times_ms[0]), int(segment.times_ms[-1])
+    body = seal(_context(owner, start_ms, end_ms, layouts), _pack(segment))
     size = len(body) + len(layouts) + sum(map(len, chunks))
     values = (owner.id, start_ms, end_ms, size, layouts, body)
     insert = "INSERT INTO stretch (target, start_ms, end_ms, bytes, layouts, body) VALUES (?, ?, ?, ?, ?, ?)"
@@ -187,11 +187,11 @@ def insert_stretch(connection: sqlite3.Connection, owner: Owner, stretch: Stretc
 
 
 def chunk_data(number: int, body: bytes) -> bytes:
-    """What `insert_stretch` was given, from the row of a chunk. Raises DamagedError."""
+    """What `insert_segment` was given, from the row of a chunk. Raises DamagedError."""
     return unseal(_chunk_context(number), body, "a chunk")
 
 
-def delete_stretch(connection: sqlite3.Connection, number: int) -> None:
+def delete_segment(connection: sqlite3.Connection, number: int) -> None:
     """Remove a stretch and its chunks."""
     first = number * CHUNKS_PER_STRETCH
     connection.execute("DELETE FROM chunk WHERE id >= ? AND id < ?", (first, first + CHUNKS_PER_STRETCH))
@@ -205,7 +205,7 @@ def layout_ids(blob: bytes) -> tuple[int, ...]:
     return tuple(np.frombuffer(blob, _LAYOUT_ID).tolist())
 
 
-def _intact(owner: Owner, row: tuple[Any, ...]) -> Stretch | None:
+def _intact(owner: Owner, row: tuple[Any, ...]) -> Segment | None:
     if is_typed(row, _KINDS):
         with suppress(DamagedError):
             return _unpack(owner, *row)
@@ -220,13 +220,13 @@ def _chunk_context(number: int) -> bytes:
     return number.to_bytes(8, "little", signed=True)
 
 
-def _pack(stretch: Stretch) -> bytes:
-    steps = np.diff(np.diff(stretch.times_ms, prepend=stretch.times_ms[:1]), prepend=0)
+def _pack(segment: Segment) -> bytes:
+    steps = np.diff(np.diff(segment.times_ms, prepend=segment.times_ms[:1]), prepend=0)
     parts = [
-        _COUNTS.pack(len(stretch.times_ms), len(stretch.chunk_of)),
+        _COUNTS.pack(len(segment.times_ms), len(segment.chunk_of)),
         to_planes(steps, _STEP),
-        to_planes(stretch.layout_of, _NUMBER),
-        to_planes(stretch.chunk_of, _NUMBER),
+        to_planes(segment.layout_of, _NUMBER),
+        to_planes(segment.chunk_of, _NUMBER),
     ]
     return zlib.compress(b"".join(parts), _LEVEL)
 
@@ -235,7 +235,7 @@ def _sealed(owner: Owner, start_ms: int, end_ms: int, layouts: bytes, body: byte
     return unseal(_context(owner, start_ms, end_ms, layouts), body, f"the hour of {start_ms} ms")
 
 
-def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Stretch:
+def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Segment:
     data = inflate(_sealed(owner, start_ms, end_ms, layouts, body), f"the hour of {start_ms} ms")
     rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)
     if not rows or len(data) != _COUNTS.size + rows * 8 + columns * 4:
@@ -252,4 +252,4 @@ def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: byte
         raise DamagedError("a stretch does not fit its times and layouts")
     if columns and int(chunk_of.max()) >= min(columns, CHUNKS_PER_STRETCH):
         raise DamagedError("a stretch names chunks that cannot be")
-    return Stretch(number, times_ms, ids, layout_of, chunk_of)
+    return Segment(number, times_ms, ids, layout_of, chunk_of)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from inferdoc.store.chain import EARLIEST_MS
 from inferdoc.store.damage import Damage, DamageLog
 from inferdoc.store.faults import guarded
+from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.reader import Reader
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, check_tables, transaction
 from inferdoc.store.stretches import HOUR_MS

@@ -16,17 +16,17 @@ from numpy.typing import NDArray
 
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page
-from inferdoc.store.chain import cut_after, page_at
 from inferdoc.store.codec import Bits, DamagedError, Key, pack, to_bits
 from inferdoc.store.extent import FIRST_MS, FUTURE_MS, PAST_MS, distance_text
 from inferdoc.store.families import write_types
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.layouts import LayoutTable, LayoutWriter
 from inferdoc.store.origin import Span, mark_imported
+from inferdoc.store.pages import cut_after, page_at
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of, seal_page
-from inferdoc.store.stretches import Stretch, stretch_at
+from inferdoc.store.stretches import Segment, segment_at
 
 COMPLETE_EVERY = 20
 """At least every so many pages of a target one is complete in itself, so that reading never walks further back."""
@@ -101,7 +101,7 @@ class Writer:
         self._parts: dict[tuple[bytes, bytes], Layout] = {}
         self._known_types: set[bytes] = set()
         self._layout_writer: LayoutWriter | None = None
-        self._stretches: OrderedDict[int, Stretch | None] = OrderedDict()
+        self._stretches: OrderedDict[int, Segment | None] = OrderedDict()
 
     @contextlib.contextmanager
     def round(self) -> Iterator[Writer]:
@@ -185,8 +185,8 @@ class Writer:
                     series = self.layouts.series(number)[lacking].tolist()
                     number, bits = self._identify([self.layouts.keys[each] for each in series]), bits[lacking]
             query = "SELECT layout FROM page WHERE target = ? AND ts_ms = ?"
-            for (held,) in fetch(self._connection, query, (target.owner.id, ts_ms), int):
-                return held != number and self._merge(target, ts_ms, held, number, bits)
+            for (stored,) in fetch(self._connection, query, (target.owner.id, ts_ms), int):
+                return stored != number and self._merge(target, ts_ms, stored, number, bits)
         self._note_future(labels, ts_ms)
         self._insert(target, ts_ms, number, bits)
         return True
@@ -195,7 +195,7 @@ class Writer:
         """Layout of the scrape that the target has in column chunks at this very time; None if there is none."""
         known = self._stretches.get(owner.id)
         if known is None or not known.times_ms[0] <= ts_ms <= known.times_ms[-1]:
-            known = self._stretches[owner.id] = stretch_at(self._connection, owner, ts_ms)
+            known = self._stretches[owner.id] = segment_at(self._connection, owner, ts_ms)
             self._stretches.move_to_end(owner.id)
             if len(self._stretches) > _STRETCHES_REMEMBERED:
                 self._stretches.popitem(last=False)
@@ -228,20 +228,20 @@ class Writer:
         target.pages += 1
         target.newest_ms = ts_ms if target.newest_ms is None else max(target.newest_ms, ts_ms)
 
-    def _merge(self, target: _Target, ts_ms: int, held: int, layout: int, values: Bits) -> bool:
+    def _merge(self, target: _Target, ts_ms: int, stored: int, layout: int, values: Bits) -> bool:
         """Other series of a time that has a page already: both become one page."""
-        held_series, series = self.layouts.series(held), self.layouts.series(layout)
-        missing = ~np.isin(series, held_series)
+        stored_series, series = self.layouts.series(stored), self.layouts.series(layout)
+        missing = ~np.isin(series, stored_series)
         if not missing.any():
             return False
-        held_values = page_at(self._connection, self.layouts, target.owner, held, ts_ms)
-        both = np.concatenate([held_series, series[missing]])
+        stored_values = page_at(self._connection, self.layouts, target.owner, stored, ts_ms)
+        both = np.concatenate([stored_series, series[missing]])
         merged = self._identify([self.layouts.keys[number] for number in both])
-        cut_after(self._connection, self.layouts, target.owner, held, ts_ms)
+        cut_after(self._connection, self.layouts, target.owner, stored, ts_ms)
         self._connection.execute("DELETE FROM page WHERE target = ? AND ts_ms = ?", (target.owner.id, ts_ms))
-        for stale in (held, merged):
+        for stale in (stored, merged):
             self._chains.pop((target.owner.id, stale), None)
-        self._insert(target, ts_ms, merged, np.concatenate([held_values, values[missing]]))
+        self._insert(target, ts_ms, merged, np.concatenate([stored_values, values[missing]]))
         return True
 
     def _target(self, labels: Mapping[str, str]) -> _Target:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.audit.quantities import QUANTITIES, compute_bound_batch
-from inferdoc.audit.starts import cold_start, same_ages
+from inferdoc.audit.quantities import QUANTITIES, cold_start, compute_bound_batch, same_ages
 from inferdoc.audit.waste import WASTES
 from inferdoc.config_sections import SloSection
 from inferdoc.judging.view import View

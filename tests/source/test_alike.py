@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inferdoc.source import alike, window
-from inferdoc.source.alike import SeriesAsked, apply_all
+from inferdoc.source.alike import SeriesRequest, apply_all
 from inferdoc.source.window import FUNCTIONS, Samples, Windows
 from inferdoc.store.block import STALE
 
@@ -39,7 +39,7 @@ def test_a_target_among_others_tells_what_it_tells_alone(fn, most, monkeypatch):
     for number, kind in enumerate(kinds):
         samples = target(random, 700 * number % STEP_MS, kind, 1 if kind == "short" else 30)
         columns = np.array([4, 0, 2] if number % 5 == 4 else [0, 1, 2, 3, 4])
-        asked.append(SeriesAsked(samples, columns, Windows.over(samples.times_ms, ENDS_MS, 60_000)))
+        asked.append(SeriesRequest(samples, columns, Windows.over(samples.times_ms, ENDS_MS, 60_000)))
     for one, told in zip(asked, apply_all(fn, asked), strict=True):
         values, found = window.apply(fn, one.samples.take(one.columns), one.windows)
         assert (told.found == found.T).all() and found.any() == (len(one.samples.times_ms) > 1 or told.found.any())
@@ -49,7 +49,7 @@ def test_a_target_among_others_tells_what_it_tells_alone(fn, most, monkeypatch):
 def test_targets_that_are_scraped_alike_are_worked_out_together(monkeypatch):
     random = np.random.default_rng(5)
     samples = [target(random, 500 * number + 500, "reset" if number == 3 else "plain") for number in range(8)]
-    asked = [SeriesAsked(one, np.arange(4), Windows.over(one.times_ms, ENDS_MS, 60_000)) for one in samples]
+    asked = [SeriesRequest(one, np.arange(4), Windows.over(one.times_ms, ENDS_MS, 60_000)) for one in samples]
     alone = []
     monkeypatch.setattr(window, "apply", lambda fn, part, windows: alone.append(part) or FUNCTIONS[fn](part, windows))
     apply_all("rate", asked)

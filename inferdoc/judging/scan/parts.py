@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.cycles import no_cycle_search
 from inferdoc.errors import InferdocError
-from inferdoc.judging.cycles import no_cycle_search
 from inferdoc.judging.scan.model import Family, Looked, together
 from inferdoc.judging.session import Inquiry, Options
 from inferdoc.source.fleet_places import PartOfFleet

@@ -192,7 +192,7 @@ def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int
         return None
     hurt = set(unwatched)
     for labels in (
-        *records.held(records_of(impact_names(catalogue)), begin_ms, end_ms),
+        *records.true_records(records_of(impact_names(catalogue)), begin_ms, end_ms),
         *records.alarmed(begin_ms, end_ms),
     ):
         hurt |= families.about(labels)

@@ -6,7 +6,7 @@ import gc
 
 import pytest
 
-from inferdoc.judging.cycles import no_cycle_search
+from inferdoc.cycles import no_cycle_search
 
 
 @pytest.mark.parametrize("before", [True, False])
