@@ -21,7 +21,7 @@ GENERATED = {"alerts/generated", "docs/coverage.md", "docs/versions.md"}
 MOST: dict[str, int] = {
     "collectors": 76,
     "dashboards": 6,
-    "diagnostics": 88,
+    "diagnostics": 89,
     "docs": 326,
     "inferdoc": 16,
     "inferdoc/agents": 3,

@@ -296,7 +296,7 @@ def needed_observations(ratios: np.ndarray) -> np.ndarray:
     mean of as many exponentially distributed values are within the difference: one user on a slow engine has few."""
     with np.errstate(invalid="ignore", divide="ignore"):
         needed = (SIGMAS / np.maximum(ratios - 1, 0)) ** 2
-    return np.clip(np.nan_to_num(needed, nan=MIN_OBSERVATIONS), FEWEST_OBSERVATIONS, MIN_OBSERVATIONS)
+    return np.asarray(np.clip(np.nan_to_num(needed, nan=MIN_OBSERVATIONS), FEWEST_OBSERVATIONS, MIN_OBSERVATIONS))
 
 
 def against(

@@ -10,6 +10,7 @@ import pytest
 from inferdoc.audit import persistent
 from inferdoc.audit.observe import LEAST_OF_PART, observe
 from inferdoc.catalogue.standing import QUANTILES
+from inferdoc.judging import api
 from inferdoc.judging.document import DiagnosisWithSeries
 from tests.audit.lab import watched
 from tests.judging.frames import catalogue
@@ -70,7 +71,7 @@ def test_pods_together_are_observed_as_each_alone():
 
 def test_no_search_for_cycles_interrupts_the_audit(monkeypatch):
     enabled = []
-    monkeypatch.setattr(persistent.api, "diagnose", lambda *args: DiagnosisWithSeries)
+    monkeypatch.setattr(api, "diagnose", lambda *args: DiagnosisWithSeries)
     monkeypatch.setattr(persistent, "add_persistent", lambda *args: enabled.append(gc.isenabled()))
     gc.enable()
     persistent.diagnose(None)

@@ -109,7 +109,7 @@ def observed(name: str, tiers: Tiers, amount: float | np.ndarray, monkeypatch: p
     fleet = lab.watched({"p0": {}}, tier=OURS, settings=settings)
     values = np.broadcast_to(np.asarray(amount, dtype=float), (fleet.view.steps,))
     monkeypatch.setattr(observe, "_amount", lambda *_: values)
-    return observe.observe(name, one, replace(fleet, tiers=tiers), list(fleet.view.units), None).holds
+    return observe.observe(name, one, replace(fleet, tiers=tiers), [list(fleet.view.units)])[0].holds
 
 
 @pytest.mark.parametrize("tier", [None, OURS])
@@ -144,7 +144,7 @@ def night(tiers: Tiers) -> Watched:
     """A pod whose work grows all day from next to nothing."""
     grows = np.linspace(0.001, 1.0, 961)
     fleet = lab.watched({"p0": {name: level * grows for name, level in lab.BUSY.items()}}, tier=OURS)
-    return replace(fleet, tiers=tiers, _busy={})
+    return replace(fleet, tiers=tiers)
 
 
 def reuse(tiers: Tiers) -> float | None:
@@ -156,7 +156,7 @@ def reuse(tiers: Tiers) -> float | None:
 def too_little(tiers: Tiers) -> object:
     fleet = night(tiers)
     one = STANDING.observations["requests_queue"]
-    return observe._over_time("x", one, fleet, "x", "", np.ones(961), 0.5, np.ones(961, dtype=bool)).quiet
+    return observe._over_time("x", one, fleet, "x", "", np.ones((1, 961)), np.array([0.5]))[0].quiet
 
 
 WINDOW: dict[str, tuple[float, Callable[[Tiers], object]]] = {
