@@ -190,3 +190,13 @@ def test_requests_that_get_no_response_show_although_workers_show_no_engine(tmp_
         made.put("dynamo_frontend_time_to_first_token_seconds", "histogram", where, total(each, 0), part)
     first = diagnosed(made, tmp_path).findings[0]
     assert first.family == "routing"
+
+
+def test_workers_that_show_what_they_have_in_flight_alone_are_not_called_healthy(tmp_path):
+    made = Recording()
+    where = target("dynamo", "w-0")
+    own = {**where, "dynamo_component": "backend", "dynamo_endpoint": "generate", "dynamo_namespace": "d"}
+    made.put("up", "gauge", where, 1)
+    made.put("dynamo_component_inflight_requests", "gauge", own, then(4, 9))
+    made.put("dynamo_component_requests", "counter", own, total(then(1, 0)), "_total")
+    assert diagnosed(made, tmp_path).verdict != "healthy"
