@@ -23,7 +23,7 @@ import requests
 from inferdoc.backtest.notation import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
 from inferdoc.backtest.scratch_server import serving
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.generate.pod_info import ONE_OF_A_POD, POD
 from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
@@ -205,7 +205,7 @@ def _evaluated(address: str, rule: RecordingRule, span: tuple[float, float]) -> 
         try:
             body = requests.post(f"{address}/api/v1/query_range", data=form, timeout=ANSWER_SECONDS).content
             answer = msgspec.json.decode(body, type=_RangeAnswer)
-        except (requests.exceptions.RequestException, msgspec.DecodeError) as error:
+        except (requests.exceptions.RequestException, *NOT_JSON) as error:
             raise InferdocError(f"{rule.record}: the server that evaluates it does not answer: {error}") from None
         if answer.status != "success" or answer.data is None:
             raise InferdocError(f"{rule.record}: cannot be evaluated: {answer.error}")

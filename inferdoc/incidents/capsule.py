@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -20,7 +21,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recognise_names import NameReader
 from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import FleetFilter, assignments_of
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
@@ -177,7 +178,7 @@ def read(place: Path) -> tuple[Capsule, Sequence[str]]:
                 raise CapsuleError(f"{place}: its samples hold more than {LARGEST_SAMPLES >> 30} GiB")
     except OSError as error:
         raise CapsuleError(f"{place}: cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, KeyError, msgspec.MsgspecError, NotImplementedError, RuntimeError, EOFError):
+    except (zipfile.BadZipFile, zlib.error, KeyError, NotImplementedError, RuntimeError, EOFError, *NOT_JSON):
         raise CapsuleError(f"{place}: not a capsule; `inferdoc capsule save` writes one") from None
     if capsule.schema != CAPSULE_SCHEMA_ID:
         raise CapsuleError(f"{place}: a capsule of another release ({capsule.schema[:40]})")

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from inferdoc.errors import NOT_JSON
+
 
 class AnswerError(ValueError):
     """An answer that is not what the API promises."""
@@ -61,6 +63,24 @@ class Exemplar:
     at: float
 
 
+LAST_SECONDS = 253_402_300_800.0
+"""The year 10000, beyond which no time of a sample lies."""
+
+
+def milliseconds(seconds: np.ndarray) -> np.ndarray:
+    """Times as int64[n]. Raises AnswerError where one cannot be."""
+    if not (np.abs(seconds) < LAST_SECONDS).all():  # NaN compares as not less
+        raise AnswerError("a time that is none")
+    return np.rint(seconds * 1000).astype(np.int64)
+
+
+def _sample(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise AnswerError("a sample value that is not a number") from None
+
+
 def exemplars(data: msgspec.Raw) -> list[Exemplar]:
     """Exemplars of all series, as the server orders them."""
     try:
@@ -69,7 +89,7 @@ def exemplars(data: msgspec.Raw) -> list[Exemplar]:
             for row in _EXAMPLES.decode(data)
             for one in row.exemplars
         ]
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
 
 
@@ -81,7 +101,7 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
     try:
         answer = _RESULT.decode(data)
         rows = _ROWS.decode(answer.result) if answer.resultType in ("matrix", "vector") else None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
     if rows is None:
         raise AnswerError(f"a {answer.resultType} where a vector or matrix was asked for")
@@ -97,13 +117,13 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
 
 def _points(row: _Row, steps: tuple[np.ndarray, int, int] | None) -> tuple[np.ndarray, np.ndarray]:
     if row.value is not None:
-        return np.array([round(row.value[0] * 1000)], dtype=np.int64), np.array([float(row.value[1])])
+        return milliseconds(np.array([row.value[0]])), np.array([_sample(row.value[1])])
     text = bytes(row.values)
     times_ms = None if steps is None else _run_of_steps(text, *steps)
     if times_ms is not None:
         return times_ms, _values(text)
     pairs = _numbers(text)
-    return np.rint(pairs[:, 0] * 1000).astype(np.int64), pairs[:, 1]
+    return milliseconds(pairs[:, 0]), pairs[:, 1]
 
 
 def _run_of_steps(text: bytes, steps_ms: np.ndarray, start_ms: int, step_ms: int) -> np.ndarray | None:
@@ -114,7 +134,7 @@ def _run_of_steps(text: bytes, steps_ms: np.ndarray, start_ms: int, step_ms: int
     try:
         first = round(float(text[2 : text.index(b",")]) * 1000)
         last = round(float(text[text.rindex(b"[") + 1 : text.rindex(b",")]) * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     begin, beside = divmod(first - start_ms, step_ms)
     if beside or begin < 0 or begin + count > len(steps_ms) or last - first != (count - 1) * step_ms:
@@ -129,10 +149,7 @@ def _values(text: bytes) -> np.ndarray:
         return np.array(_FLOATS.decode(b"[" + b",".join(found) + b"]"))
     except msgspec.DecodeError:  # NaN and infinities are no JSON numbers
         pass
-    try:
-        return np.array([float(value) for value in found])
-    except ValueError:
-        raise AnswerError("a sample value that is not a number") from None
+    return np.array([_sample(value.decode("ascii", "replace")) for value in found])
 
 
 def _numbers(text: bytes) -> np.ndarray:
@@ -153,7 +170,7 @@ def strings(data: msgspec.Raw) -> list[str]:
     """A list of label values."""
     try:
         return _STRINGS.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
 
 
@@ -161,6 +178,6 @@ def metric_names(data: msgspec.Raw) -> set[str]:
     """The `__name__` of every series of a vector."""
     try:
         rows = _ROWS.decode(_RESULT.decode(data).result)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
     return {row.metric["__name__"] for row in rows if "__name__" in row.metric}

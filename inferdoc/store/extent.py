@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from inferdoc.errors import NOT_JSON
 from inferdoc.store.chain import EARLIEST_MS, LATEST_MS
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.damage import DamageLog
@@ -165,7 +166,7 @@ class Extent:
             owner = owner_of(number, text)
             try:
                 found.append((owner, StoredTarget(json.loads(text))))
-            except (ValueError, TypeError) as error:
+            except (*NOT_JSON, TypeError) as error:
                 nameless.append((owner, DamagedError(f"the labels of a target do not decode ({error})")))
         return found, nameless
 
