@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -40,6 +41,8 @@ _EXAMPLES = msgspec.json.Decoder(list[_Examples])
 _RESULT = msgspec.json.Decoder(_Result)
 _ROWS = msgspec.json.Decoder(list[_Row])
 _STRINGS = msgspec.json.Decoder(list[str])
+_BLANK = re.compile(rb'"\s*"')
+"""A value without a digit, which numpy reads as -1 behind a blank."""
 _FLOATS = msgspec.json.Decoder(list[float])
 
 
@@ -76,9 +79,11 @@ def milliseconds(seconds: np.ndarray) -> np.ndarray:
 
 def _sample(value: str) -> float:
     try:
-        return float(value)
+        if value.isascii() and "_" not in value:  # Python reads digits of any script, and 1_0
+            return float(value)
     except ValueError:
-        raise AnswerError("a sample value that is not a number") from None
+        pass
+    raise AnswerError("a sample value that is not a number")
 
 
 def exemplars(data: msgspec.Raw) -> list[Exemplar]:
@@ -158,7 +163,7 @@ def _numbers(text: bytes) -> np.ndarray:
     if count < 1:
         return np.empty((0, 2))
     try:
-        flat = np.fromstring(text.translate(None, b'[]"'), sep=",")
+        flat = np.empty(0) if _BLANK.search(text) else np.fromstring(text.translate(None, b'[]"'), sep=",")
     except ValueError:
         flat = np.empty(0)
     if flat.size != 2 * count:
