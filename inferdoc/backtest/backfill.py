@@ -9,10 +9,13 @@ the pod before ends so much earlier.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +38,8 @@ MOST_POINTS = 10_000
 ANSWER_SECONDS = 300
 LOOKBACK_SECONDS = 300
 """For so long a server sees the last sample of a series (--query.lookback-delta)."""
+STAGE = ".inferdoc-backfill"
+"""A server reads no folder of this name."""
 LONGEST_BLOCK = "768h"
 """Of the blocks that only we read."""
 
@@ -130,8 +135,32 @@ def backfill(
         whole.flush()
         if told.samples:
             _end(Path(whole.name))
-            create_blocks(Path(whole.name), blocks)
+            with _staged(blocks) as written:
+                create_blocks(Path(whole.name), written)
     return told
+
+
+@contextmanager
+def _staged(blocks: Path) -> Iterator[Path]:
+    """A folder whose blocks are moved to `blocks` at the end: a run that is killed before adds none. What such a run
+    left is removed. Raises InferdocError where another run is writing there."""
+    folder = blocks / STAGE
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in folder.iterdir():
+            shutil.rmtree(left)
+        yield folder
+        for block in sorted(folder.iterdir()):
+            block.rename(blocks / block.name)
+        folder.rmdir()
+    except BlockingIOError:
+        raise InferdocError(
+            f"{blocks}: another backfill is writing there; wait for it, or give another folder"
+        ) from None
+    finally:
+        os.close(handle)
 
 
 def _end(text: Path) -> None:
