@@ -50,10 +50,9 @@ def responding(addresses: Iterable[str], deadline: float = DEADLINE_SECONDS) -> 
 
 
 def _responds(address: str, deadline: float, watch: DeadlineWatch) -> bool:
-    url, options = f"{address}/api/v1/query", {"params": {"query": "1"}, "timeout": deadline, "stream": True}
     try:
         with OriginSession(address, environment=False) as session, watch.within(deadline):
-            response = session.get(url, **options)
+            response = session.get(f"{address}/api/v1/query?query=1", timeout=deadline, stream=True)
             return bool(response.ok and json.loads(body_of(response, MOST_BYTES)).get("status") == "success")
     except (requests.RequestException, AttributeError, *NOT_JSON):
         return False

@@ -124,8 +124,8 @@ class PrometheusSource(Readable):
                 found = self._queries.series("query", {"query": "count(up)"}, deadline)
             except PrometheusError:
                 return None  # whatever is asked next says what is wrong
-        counted = found[0].values[:1] if found else []
-        return int(counted[0]) if len(counted) and np.isfinite(counted[0]) else None
+        counted = float(found[0].values[0]) if found and len(found[0].values) else np.nan
+        return int(counted) if np.isfinite(counted) else None
 
     def scrape_errors(self) -> dict[str, str]:
         """Why the newest scrape of a target failed, by instance: `lastError` of /api/v1/targets, which servers that do

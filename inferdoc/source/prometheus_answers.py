@@ -74,7 +74,8 @@ def milliseconds(seconds: np.ndarray) -> np.ndarray:
     """Times as int64[n]. Raises AnswerError where one cannot be."""
     if not (np.abs(seconds) < LAST_SECONDS).all():  # NaN compares as not less
         raise AnswerError("a time that is none")
-    return np.rint(seconds * 1000).astype(np.int64)
+    rounded: np.ndarray = np.rint(seconds * 1000).astype(np.int64)
+    return rounded
 
 
 def _sample(value: str) -> float:
