@@ -81,7 +81,7 @@ class OriginSession(requests.Session):
 
 
 def body_of(response: requests.Response, most: int) -> bytes:
-    """The body of a response that was asked for as a stream. Raises BodyTooLargeError beyond so many bytes, after
+    """The body of a streamed response. Raises BodyTooLargeError beyond so many bytes, after
     decompression: an endless one fills no memory."""
     parts, size = [], 0
     for part in response.iter_content(_CHUNK_BYTES):

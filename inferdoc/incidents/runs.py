@@ -190,9 +190,9 @@ def counts(record: Record) -> dict[str, int]:
 
 
 def newest(record: Record) -> float | None:
-    """When the newest run was requested, Unix seconds; None without any."""
+    """When the newest run was due, Unix seconds; None without any."""
     with record.reading() as connection:
-        found = connection.execute("SELECT max(asked) FROM look").fetchone()[0]
+        found = connection.execute("SELECT max(due) FROM look").fetchone()[0]
         return None if found is None else float(found)
 
 
