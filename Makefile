@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What is never imported need not be compiled: Python compiles the rest when it first runs.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --editable
 
-.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock sbom bench real-vllm real-stacks docs clean
+.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock vulnerabilities sbom bench real-vllm real-stacks docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -63,6 +63,10 @@ LOCK := $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 -
 lock: $(VENV)/.installed-release
 	@$(LOCK) --extra all --output-file packaging/requirements.txt
 	@$(LOCK) --extra test --extra dev --extra release --output-file packaging/requirements-ci.txt
+
+# Known vulnerabilities of what the image contains. pip-audit reads a database on the network: install it beside, once.
+vulnerabilities:
+	@pip-audit --disable-pip --require-hashes --requirement packaging/requirements.txt
 
 # What a release contains, as CycloneDX.
 sbom: $(VENV)/.installed-release

@@ -2,7 +2,7 @@
 million samples.
 
     python benchmarks/bounds.py [--only ROW]... [--samples 100000000] [--pods 240] [--label-sets 20000]
-                                [--page-series 1000000]
+                                [--day-pods 40] [--page-series 1000000]
 
 Every command runs as its users run it, in a new process; the peak includes the processes that it starts
 (`process_cost.py`). Prints a Markdown table; seconds are of this machine and of whatever else it does. The import takes
@@ -25,12 +25,14 @@ from measured import measured_line
 from process_cost import INFERDOC, CommandCost, run_command
 
 from inferdoc.collect.samples import Layout, Page, Series
-from inferdoc.store import Store
+from inferdoc.store import Store, compact
 from tests.page_server import answering
 
 START_MS = 1_700_000_400_000 // 3_600_000 * 3_600_000
 INTERVAL_MS = 15_000
 SCRAPES = 240
+LIFE = SCRAPES // 2
+"""Scrapes of a pod until it is replaced, in the stores of a day."""
 IMPORTED_SERIES = 1_000
 GAUGES = ("vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc")
 READ = "vllm:request_success_total"
@@ -63,6 +65,36 @@ def churning(folder: Path, pods: int, label_sets: int, own: bool) -> Path:
                     labels = {"job": "vllm", "instance": f"10.0.{pod // 250}.{pod % 250}:8000", "pod": f"vllm-{pod}"}
                     writer.append(labels, START_MS + scrape * INTERVAL_MS + pod, Page(layout, values))
     return path
+
+
+def churning_day(folder: Path, pods: int, life: int) -> Path:
+    """A store of a day in which each of so many pods is replaced, with its name and address, after so many scrapes, and
+    each scrape brings label sets that are gone with the next."""
+    path = folder / "day.db"
+    with Store.open(path, "w") as store:
+        for scrape in range(24 * SCRAPES):
+            series = [Series("up", ()), *(Series(name, (("model_name", "m"),)) for name in GAUGES)]
+            series += [Series(READ, (("id", f"{scrape}-{each}"),)) for each in range(5)]
+            layout, values = Layout(series, TYPES), np.ones(len(series))
+            with store.writer.round() as writer:
+                for pod in range(pods):
+                    name = f"vllm-{pod}-{(scrape + pod * life // pods) // life}"
+                    labels = {"job": "vllm", "instance": f"{name}:8000", "pod": name}
+                    writer.append(labels, START_MS + scrape * INTERVAL_MS + pod, Page(layout, values))
+            if scrape % SCRAPES == 0:
+                compact(store, START_MS + scrape * INTERVAL_MS)
+    return path
+
+
+def diagnosed_day(pods: int, life: int, since: str) -> Callable[[Path], CommandCost]:
+    """A diagnosis of such a day."""
+
+    def measure(folder: Path) -> CommandCost:
+        store = churning_day(folder, pods, life)
+        print(f"store of a day: {store.stat().st_size / 1e6:.0f} MB", file=sys.stderr)
+        return run("diagnose", "--store", str(store), "--since", since, "--until", "latest")
+
+    return measure
 
 
 def diagnosed(pods: int, label_sets: int, own: bool) -> Callable[[Path], CommandCost]:
@@ -118,6 +150,7 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=100_000_000, help="of the import")
     parser.add_argument("--pods", type=int, default=240, help="of the stores")
     parser.add_argument("--label-sets", type=int, default=20_000, help="of the stores, at least one for each scrape")
+    parser.add_argument("--day-pods", type=int, default=40, help="of the stores of a day")
     parser.add_argument(
         "--page-series", type=int, default=1_000_000, help="of a page; the last page has 2.5 times as many"
     )
@@ -127,6 +160,10 @@ def main() -> None:
     rows: dict[str, Callable[[Path], CommandCost]] = {
         f"store: {pods} pods, {sets:,} label sets that come and go within an hour": diagnosed(pods, sets, own=False),
         f"store: the same, each pod with label sets of its own ({pods * sets:,})": diagnosed(pods, sets, own=True),
+        f"store of a day: {asked.day_pods} pods, replaced every half hour, the last hour": diagnosed_day(
+            asked.day_pods, LIFE, "1h"
+        ),
+        "store of the same day, all of it": diagnosed_day(asked.day_pods, LIFE, "1d"),
         f"page of {series:,} series in one metric beside two others": scraped(series),
         f"page of {series:,} series, `--max-series {limit}`": scraped(series, "--max-series", str(limit)),
         f"page of {series * 5 // 2:,} series": scraped(series * 5 // 2),

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+NOT_JSON = (ValueError, RecursionError)
+"""What a decoder of JSON raises for a text that is none: malformed, of another type, not UTF-8, a number with thousands
+of digits, or nested too deep."""
+
 
 class ExitCode(IntEnum):
     """Exit codes of the command line; a contract that is never changed."""

@@ -9,10 +9,13 @@ the pod before ends so much earlier.
 
 from __future__ import annotations
 
+import fcntl
 import itertools
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +26,7 @@ import requests
 from inferdoc.backtest.notation import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
 from inferdoc.backtest.scratch_server import serving
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.generate.pod_info import ONE_OF_A_POD, POD
 from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
@@ -35,6 +38,8 @@ MOST_POINTS = 10_000
 ANSWER_SECONDS = 300
 LOOKBACK_SECONDS = 300
 """For so long a server sees the last sample of a series (--query.lookback-delta)."""
+STAGE = ".inferdoc-backfill"
+"""A server reads no folder of this name."""
 LONGEST_BLOCK = "768h"
 """Of the blocks that only we read."""
 
@@ -130,8 +135,32 @@ def backfill(
         whole.flush()
         if told.samples:
             _end(Path(whole.name))
-            create_blocks(Path(whole.name), blocks)
+            with _staged(blocks) as written:
+                create_blocks(Path(whole.name), written)
     return told
+
+
+@contextmanager
+def _staged(blocks: Path) -> Iterator[Path]:
+    """A folder whose blocks are moved to `blocks` at the end: a run that is killed before adds none. What such a run
+    left is removed. Raises InferdocError where another run is writing there."""
+    folder = blocks / STAGE
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        for left in folder.iterdir():
+            shutil.rmtree(left)
+        yield folder
+        for block in sorted(folder.iterdir()):
+            block.rename(blocks / block.name)
+        folder.rmdir()
+    except BlockingIOError:
+        raise InferdocError(
+            f"{blocks}: another backfill is writing there; wait for it, or give another folder"
+        ) from None
+    finally:
+        os.close(handle)
 
 
 def _end(text: Path) -> None:
@@ -205,7 +234,7 @@ def _evaluated(address: str, rule: RecordingRule, span: tuple[float, float]) -> 
         try:
             body = requests.post(f"{address}/api/v1/query_range", data=form, timeout=ANSWER_SECONDS).content
             answer = msgspec.json.decode(body, type=_RangeAnswer)
-        except (requests.exceptions.RequestException, msgspec.DecodeError) as error:
+        except (requests.exceptions.RequestException, *NOT_JSON) as error:
             raise InferdocError(f"{rule.record}: the server that evaluates it does not answer: {error}") from None
         if answer.status != "success" or answer.data is None:
             raise InferdocError(f"{rule.record}: cannot be evaluated: {answer.error}")

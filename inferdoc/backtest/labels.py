@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 
 FILE = "labels.json"
 
@@ -52,5 +52,5 @@ def read_labels(folder: Path) -> tuple[Told, ...]:
         return msgspec.json.decode(path.read_bytes(), type=_Labels).recordings
     except OSError as error:
         raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise InferdocError(f"{path}: {error}") from None

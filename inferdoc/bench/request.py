@@ -18,7 +18,7 @@ from inferdoc.bench.level import LoadLevel
 from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
 from inferdoc.bench.production import ProductionPool
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool
 from inferdoc.slo.objective import Objective, objectives
 from inferdoc.words import figure, how_many
@@ -143,14 +143,14 @@ def _documents(path: str) -> Iterator[Fields]:
     try:
         yield _object(path, json.loads(text))
         return
-    except (json.JSONDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         lines = [line for line in text.splitlines() if line.strip()]
         if len(lines) < 2 or not lines[0].lstrip().startswith("{") or not lines[0].rstrip().endswith("}"):
             raise InferdocError(f"{path}: no JSON ({error!s:.80}); is the file cut?") from None
     for number, line in enumerate(lines, 1):
         try:
             yield _object(f"{path} line {number}", json.loads(line))
-        except (json.JSONDecodeError, RecursionError):
+        except NOT_JSON:
             raise InferdocError(f"{path} line {number}: no JSON; is the file cut?") from None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from inferdoc.errors import NOT_JSON
 from inferdoc.replacing import PRIVATE, replace_file
 from inferdoc.version import __version__
 
@@ -39,7 +40,7 @@ class ParsedTexts:
         """What `parse` makes of the text, from what is kept if it can be. Raises what `parse` raises."""
         key = hashlib.sha256(text).digest()
         body = self._used.get(key) or self._kept.get(key)
-        with suppress(msgspec.DecodeError):
+        with suppress(*NOT_JSON):
             if body is not None:
                 data = msgspec.msgpack.decode(body)
                 self._used[key] = body
@@ -78,7 +79,7 @@ def _read(path: Path) -> dict[bytes, bytes]:
         if path.stat().st_size > MOST_BYTES:
             return {}
         version, kept = msgspec.msgpack.decode(path.read_bytes(), type=tuple[str, dict[bytes, bytes]])
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *NOT_JSON):
         return {}
     return kept if version == __version__ else {}
 

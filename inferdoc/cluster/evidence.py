@@ -23,7 +23,14 @@ def kubectl(words: Sequence[str]) -> str:
     """Run the user's kubectl. Raises SourceError."""
     shown = f"kubectl {' '.join(words[:3])}"
     try:
-        done = subprocess.run(["kubectl", *words], capture_output=True, text=True, timeout=2 * SECONDS, check=False)
+        done = subprocess.run(
+            ["kubectl", *words],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=2 * SECONDS,
+            check=False,
+        )
     except FileNotFoundError:
         raise SourceError("kubectl is not installed; run where it is, or leave --kubernetes out") from None
     except subprocess.TimeoutExpired:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from inferdoc.catalogue.cluster import Sign
-from inferdoc.errors import SourceError
+from inferdoc.errors import NOT_JSON, SourceError
 from inferdoc.judging.model import ClusterFact
 
 MASK = "***"
@@ -61,7 +61,7 @@ def facts_of(namespace: str, pod: str, signs: Mapping[str, Sign], kubectl: Kubec
 def _json(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text or "{}")
-    except (json.JSONDecodeError, RecursionError) as fault:
+    except NOT_JSON as fault:
         raise SourceError("kubectl did not answer with JSON") from fault
     return found if isinstance(found, dict) else {}
 

@@ -73,7 +73,7 @@ def read_seconds(text: str) -> int:
         raise LineError(f"timestamp {show(text)} is not a number of seconds") from None
     if not seconds.is_finite():
         raise LineError(f"timestamp {show(text)} is not a number of seconds")
-    if abs(seconds) >= MAX_SECONDS:
+    if not -MAX_SECONDS < seconds < MAX_SECONDS:  # abs() overflows above 1e999999
         raise LineError(f"timestamp {show(text)} is out of range: OpenMetrics counts seconds, not milliseconds")
     return round(seconds * 1000)
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 from inferdoc.collect.discovery import Target, TargetDocument, left_out, make_target, targets_from_file_sd
 from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
-from inferdoc.errors import ConfigError
+from inferdoc.errors import NOT_JSON, ConfigError
 from inferdoc.origins import without_secrets
 
 REFRESH_SECONDS = 60.0
@@ -89,10 +89,9 @@ class HttpDiscovery:
             raise ConfigError(f"sends {kind[:40] or 'no Content-Type'}, not {ACCEPT}: is this an http_sd endpoint?")
         try:
             document = json.loads(b"".join(answer.blocks))
-        except json.JSONDecodeError as fault:
-            raise ConfigError(f"the list is not JSON (line {fault.lineno}: {fault.msg})") from None
-        except (UnicodeDecodeError, RecursionError) as fault:
-            raise ConfigError(f"the list is not JSON ({type(fault).__name__})") from None
+        except NOT_JSON as fault:
+            where = f"line {fault.lineno}: {fault.msg}" if isinstance(fault, json.JSONDecodeError) else f"{fault}"
+            raise ConfigError(f"the list is not JSON ({where})") from None
         return targets_from_file_sd(document, "the list")
 
 

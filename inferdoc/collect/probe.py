@@ -5,6 +5,7 @@ An engine that has nothing to do keeps its last gauges, and one that hangs does 
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,11 +15,13 @@ import requests
 
 from inferdoc.catalogue.cluster import Outcome
 from inferdoc.collect.deadline import Deadline, DeadlineWatch
-from inferdoc.collect.session import OriginSession, RedirectError, redirect_text
-from inferdoc.errors import InferdocError
+from inferdoc.collect.session import BodyTooLargeError, OriginSession, RedirectError, body_of, redirect_text
+from inferdoc.errors import NOT_JSON, InferdocError
+from inferdoc.escaping import one_line
 
 SLOW_SECONDS = 5.0
 """One token for a prompt of one word takes two steps; an engine that needs so long for them has a queue, or is ill."""
+MOST_BYTES = 16 << 20
 MODELS, COMPLETIONS = "/v1/models", "/v1/completions"
 
 
@@ -55,14 +58,12 @@ def _asked(
     try:
         name = model or _first_model(session, base, deadline_s)
         body = {"model": name, "prompt": "1", "max_tokens": 1, "temperature": 0}
-        answer = session.post(base + COMPLETIONS, json=body, timeout=deadline_s)
-        answer.raise_for_status()
+        answer = session.post(base + COMPLETIONS, json=body, timeout=deadline_s, stream=True)
+        _read(answer)
         if answer.is_redirect:
             raise RedirectError(redirect_text(base + COMPLETIONS, answer.headers["location"]))
-    except RedirectError as error:
+    except (RedirectError, BodyTooLargeError, requests.HTTPError) as error:
         return "refused", str(error)
-    except requests.HTTPError as error:
-        return "refused", f"HTTP {error.response.status_code}: {_text(error.response)}"
     except (requests.Timeout, requests.ConnectionError, requests.exceptions.ChunkedEncodingError) as error:
         if limit.expired or isinstance(error, requests.Timeout):
             return "hung", f"no response within {deadline_s:g} s"
@@ -71,14 +72,18 @@ def _asked(
 
 
 def _first_model(session: OriginSession, base: str, deadline_s: float) -> str:
-    answer = session.get_following(base + MODELS, timeout=deadline_s)
-    answer.raise_for_status()
+    body = _read(session.get_following(base + MODELS, timeout=deadline_s, stream=True))
     try:
-        listed: Any = answer.json()["data"]
+        listed: Any = json.loads(body)["data"]
         return str(listed[0]["id"])
-    except (ValueError, LookupError, TypeError):
+    except (*NOT_JSON, LookupError, TypeError):
         raise InferdocError(f"{base + MODELS} lists no model; name one with --model") from None
 
 
-def _text(answer: requests.Response) -> str:
-    return " ".join(answer.text.split())[:200] or "no text"
+def _read(answer: requests.Response) -> bytes:
+    """The body. Raises HTTPError, with what the server writes, where the status is an error; BodyTooLargeError."""
+    body = body_of(answer, MOST_BYTES)
+    if answer.status_code >= 400:
+        text = one_line(body.decode("utf-8", "replace"))[:200] or "no text"
+        raise requests.HTTPError(f"HTTP {answer.status_code}: {text}")
+    return body

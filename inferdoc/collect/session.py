@@ -15,10 +15,15 @@ from inferdoc.collect.deadline import DeadlineAdapter
 from inferdoc.origins import WebOrigin, origin_of, without_secrets
 
 MOST_REDIRECTS = 5
+_CHUNK_BYTES = 1 << 18
 
 
 class RedirectError(requests.RequestException):
     """A redirect that is not followed: it leaves the origin, or one too many."""
+
+
+class BodyTooLargeError(requests.RequestException):
+    """A response with more bytes than it may have."""
 
 
 class OriginSession(requests.Session):
@@ -73,6 +78,18 @@ class OriginSession(requests.Session):
             except ValueError:
                 raise RedirectError(redirect_text(url, location)) from None
         raise RedirectError(f"redirects more than {MOST_REDIRECTS} times: is this behind a login?")
+
+
+def body_of(response: requests.Response, most: int) -> bytes:
+    """The body of a streamed response. Raises BodyTooLargeError beyond so many bytes, after
+    decompression: an endless one fills no memory."""
+    parts, size = [], 0
+    for part in response.iter_content(_CHUNK_BYTES):
+        size += len(part)
+        if size > most:
+            raise BodyTooLargeError(f"sends more than {most >> 20} MiB")
+        parts.append(part)
+    return b"".join(parts)
 
 
 def redirect_text(url: str, location: str) -> str:

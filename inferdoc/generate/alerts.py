@@ -133,7 +133,12 @@ def _existing(folder: Path, *names: Path) -> list[Path]:
 def check_routes(path: Path) -> list[str]:
     """What amtool finds wrong with an Alertmanager configuration, one line each."""
     done = subprocess.run(
-        ["amtool", "check-config", str(path)], capture_output=True, text=True, timeout=AMTOOL_SECONDS, check=False
+        ["amtool", "check-config", str(path)],
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        timeout=AMTOOL_SECONDS,
+        check=False,
     )
     if done.returncode == 0:
         return []

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.board import panels
 from inferdoc.generate.board_lint import problems, queries
@@ -93,7 +93,7 @@ def _load(path: Path) -> dict[str, Any]:
         found = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
+    except NOT_JSON as error:
         raise InferdocError(f"{path}: not JSON: {error}") from None
     if not isinstance(found, dict):
         raise InferdocError(f"{path}: a dashboard is an object")

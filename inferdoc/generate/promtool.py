@@ -197,7 +197,15 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
         raise InferdocError(MISSING)
     command, env = [program, *arguments], {**MEMORY_FOR_TIME, **os.environ}
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_SECONDS, check=False, env=env)
+        return subprocess.run(
+            command,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=LIMIT_SECONDS,
+            check=False,
+            env=env,
+        )
     except subprocess.TimeoutExpired:
         raise InferdocError(f"promtool {arguments[0]} did not end within {LIMIT_SECONDS} s") from None
 

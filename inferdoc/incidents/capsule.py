@@ -7,12 +7,14 @@ one per time range: the window with its history, and an earlier day if the diagn
 from __future__ import annotations
 
 import io
+import lzma
 import zipfile
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -20,7 +22,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recognise_names import NameReader
 from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import FleetFilter, assignments_of
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
@@ -42,6 +44,8 @@ FAR_MS = 600_000
 """Margin around an earlier baseline range."""
 LARGEST_SAMPLES = 2 << 30
 LARGEST_DOCUMENT = 64 << 20
+_NO_ARCHIVE = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, KeyError, RuntimeError, EOFError, *NOT_JSON)
+"""What zipfile raises: RuntimeError also for an encrypted entry or an unknown method."""
 FOCUS = ("model", "namespace", "tier", "role", "pod", "cluster")
 
 
@@ -164,21 +168,28 @@ def _escaped(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def read(place: Path) -> tuple[Capsule, Sequence[str]]:
-    """The capsule and the names of its samples. Raises CapsuleError for any other file."""
+@contextmanager
+def _opened(place: Path) -> Iterator[zipfile.ZipFile]:
+    """The archive. Raises CapsuleError if it, or what is read of it, is none."""
     try:
         with zipfile.ZipFile(place) as archive:
-            entry = archive.getinfo("capsule.json")
-            if entry.file_size > LARGEST_DOCUMENT:
-                raise CapsuleError(f"{place}: its document holds more than {LARGEST_DOCUMENT >> 20} MiB")
-            capsule = msgspec.json.decode(archive.read(entry), type=Capsule)
-            samples = [each for each in archive.infolist() if each.filename.endswith(".om")]
-            if sum(each.file_size for each in samples) > LARGEST_SAMPLES:
-                raise CapsuleError(f"{place}: its samples hold more than {LARGEST_SAMPLES >> 30} GiB")
+            yield archive
     except OSError as error:
         raise CapsuleError(f"{place}: cannot be read: {error.strerror or error}") from None
-    except (zipfile.BadZipFile, KeyError, msgspec.MsgspecError, NotImplementedError, RuntimeError, EOFError):
-        raise CapsuleError(f"{place}: not a capsule; `inferdoc capsule save` writes one") from None
+    except _NO_ARCHIVE:
+        raise CapsuleError(f"{place}: not a capsule, or damaged; `inferdoc capsule save` writes one") from None
+
+
+def read(place: Path) -> tuple[Capsule, Sequence[str]]:
+    """The capsule and the names of its samples. Raises CapsuleError for any other file."""
+    with _opened(place) as archive:
+        entry = archive.getinfo("capsule.json")
+        if entry.file_size > LARGEST_DOCUMENT:
+            raise CapsuleError(f"{place}: its document holds more than {LARGEST_DOCUMENT >> 20} MiB")
+        capsule = msgspec.json.decode(archive.read(entry), type=Capsule)
+        samples = [each for each in archive.infolist() if each.filename.endswith(".om")]
+        if sum(each.file_size for each in samples) > LARGEST_SAMPLES:
+            raise CapsuleError(f"{place}: its samples hold more than {LARGEST_SAMPLES >> 30} GiB")
     if capsule.schema != CAPSULE_SCHEMA_ID:
         raise CapsuleError(f"{place}: a capsule of another release ({capsule.schema[:40]})")
     return capsule, [each.filename for each in samples]
@@ -192,13 +203,10 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
     catalogue = load_catalogue(overlays, disabled=tuple(capsule.disabled), promises=promises)
     with TemporaryDirectory(prefix="inferdoc-") as folder:
         path = Path(folder) / "capsule.db"
-        try:
-            with Store.open(path, "w") as store, zipfile.ZipFile(place) as archive:
-                for name in names:
-                    with archive.open(name) as samples:
-                        import_file(store, io.BytesIO(samples.read(LARGEST_SAMPLES)))
-        except (zipfile.BadZipFile, EOFError, OSError) as error:
-            raise CapsuleError(f"{place}: its samples cannot be read: {error}") from None
+        with Store.open(path, "w") as store, _opened(place) as archive:
+            for name in names:
+                with archive.open(name) as samples:
+                    import_file(store, cast(BinaryIO, samples))
         wanted = FleetFilter(*(capsule.focus.get(name) for name in FOCUS))
         options = Options(wanted=wanted, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
         with closing(open_source(store=path, labels=capsule.labels.chosen)) as source:

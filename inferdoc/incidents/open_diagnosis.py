@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.incidents.capsule import read
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
@@ -24,7 +24,7 @@ def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
             return msgspec.json.decode(place.read_bytes(), type=Diagnosis)
         except OSError as error:
             raise InferdocError(f"{name}: cannot be read: {error.strerror or error}") from None
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             raise InferdocError(f"{name}: neither a capsule nor what `inferdoc diagnose -o json` writes") from None
     opened = record()
     try:

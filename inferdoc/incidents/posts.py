@@ -11,6 +11,9 @@ PAUSES = (2.0, 10.0, 60.0, 300.0, FARTHEST_SECONDS)
 _FIRST = """SELECT min(post.number) FROM post JOIN look ON look.number = look
 WHERE output = :output AND post.state = 'waiting' GROUP BY incident"""
 
+_FAILED_SINCE_SUCCESS = """SELECT max(tries) FROM post WHERE output = :output AND number >
+(SELECT coalesce(max(number), 0) FROM post WHERE output = :output AND state = 'sent')"""
+
 
 def due(record: Record, output: str, now: float) -> PostDue | None:
     """What is to be sent to an output now; of an incident only what comes first, so that the order is kept."""
@@ -38,16 +41,23 @@ def sent(record: Record, post: PostDue) -> None:
 
 def missed(record: Record, post: PostDue, why: str, now: float, limit: float, *, final: bool = False) -> bool:
     """Record a failed delivery. limit: seconds of retries after the run; final: no retry can succeed. Whether it is
-    given up."""
+    given up. A clock that jumps ahead gives nothing up: the output must have failed as often as fits into the limit."""
     with record.writing() as connection:
         made = connection.execute("SELECT coalesce(ended, asked) FROM look WHERE number = ?", (post.run,)).fetchone()[0]
-        last = final or now - made >= limit
-        again = now if last else min(now + PAUSES[min(post.tries, len(PAUSES) - 1)], max(now, made + limit))
+        failed = connection.execute(_FAILED_SINCE_SUCCESS, {"output": post.output}).fetchone()[0] or 0
+        left = made + limit - now
+        last = final or (left <= 0 and _pauses(max(post.tries, failed)) >= limit)
+        pause = PAUSES[min(post.tries, len(PAUSES) - 1)]
         connection.execute(
             "UPDATE post SET state = ?, tries = tries + 1, due = ?, fault = ? WHERE number = ?",
-            ("failed" if last else "waiting", again, why, post.number),
+            ("failed" if last else "waiting", now + (min(pause, left) if left > 0 else pause), why, post.number),
         )
     return last
+
+
+def _pauses(tries: int) -> float:
+    """Seconds that so many tries take with the pauses between them."""
+    return sum(PAUSES[:tries]) + max(0, tries - len(PAUSES)) * PAUSES[-1]
 
 
 def dropped(record: Record, outputs: set[str]) -> int:

@@ -189,6 +189,13 @@ def counts(record: Record) -> dict[str, int]:
         return found
 
 
+def newest(record: Record) -> float | None:
+    """When the newest run was due, Unix seconds; None without any."""
+    with record.reading() as connection:
+        found = connection.execute("SELECT max(due) FROM look").fetchone()[0]
+        return None if found is None else float(found)
+
+
 def prune(record: Record, before: float) -> int:
     """Delete incidents that ended before a time. Returns their number."""
     with record.writing() as connection:

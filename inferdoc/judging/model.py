@@ -8,6 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from inferdoc.catalogue.recipe import Certainty, Phase, ScopeLevel, Severity
+from inferdoc.errors import InferdocError
 from inferdoc.times import rfc3339
 
 SCHEMA_ID = "inferdoc.diagnosis/v1"
@@ -34,8 +35,12 @@ def stamp(seconds: float) -> str:
 
 
 def seconds(moment: str) -> float:
-    """A moment of the document in seconds since the epoch."""
-    return datetime.fromisoformat(moment).timestamp()
+    """A moment of the document in seconds since the epoch. Raises InferdocError if it is none: the document may be a
+    file of somebody else."""
+    try:
+        return datetime.fromisoformat(moment).timestamp()
+    except (ValueError, OverflowError):
+        raise InferdocError(f"{moment[:40]!r} in the document is no time; write RFC 3339") from None
 
 
 class Baseline(msgspec.Struct, rename={"from_": "from"}):

@@ -12,7 +12,7 @@ import msgspec
 from inferdoc.audit.manifest import Declared
 from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
 from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.request import sizing_inputs
@@ -231,7 +231,7 @@ CHECKS: Mapping[str, Callable[[Workload], Found]] = {
 def _role(each: Workload) -> str:
     try:
         config = json.loads(each.flags.get("--kv-transfer-config", "{}"))
-    except ValueError:
+    except NOT_JSON:
         return ""
     return str(config.get("kv_role", "")) if isinstance(config, dict) else ""
 

@@ -6,7 +6,7 @@ import json
 import subprocess
 from typing import Any
 
-from inferdoc.errors import SourceError
+from inferdoc.errors import NOT_JSON, SourceError
 from inferdoc.prewarm.emit.base import MANAGER
 
 TIMEOUT_SECONDS = 60
@@ -25,7 +25,15 @@ def run(words: list[str], text: str | None = None) -> str:
     """Standard output of a kubectl command; text: its standard input."""
     shown = " ".join(words[:4])
     try:
-        done = subprocess.run(words, input=text, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            timeout=TIMEOUT_SECONDS,
+            check=False,
+        )
     except FileNotFoundError as fault:
         raise SourceError(
             f"{words[0]} is not installed; run where it is, or take the command from the dry run"
@@ -56,7 +64,7 @@ def get(resource: str, name: str, namespace: str, scale: bool = False) -> dict[s
     words = ["kubectl", "get", resource, name, *part, f"--namespace={namespace}", "-o", "json"]
     try:
         found = json.loads(run(words))
-    except (json.JSONDecodeError, RecursionError) as fault:
+    except NOT_JSON as fault:
         raise SourceError(f"`{' '.join(words)}` did not answer with JSON") from fault
     if not isinstance(found, dict):
         raise SourceError(f"`{' '.join(words)}` did not answer with an object")

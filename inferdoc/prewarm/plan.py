@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 import numpy as np
 
-from inferdoc.errors import InferdocError, SourceError
+from inferdoc.errors import NOT_JSON, InferdocError, SourceError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm.week import DAYS, MINUTES_PER_DAY, WeekWindow, floor_of, minute_of_week
 
@@ -218,7 +218,7 @@ def load(path: str) -> PlanRow:
 def parse(raw: bytes, where: str) -> PlanRow:
     try:
         plan = msgspec.json.decode(raw, type=PlanRow)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as fault:
+    except NOT_JSON as fault:
         raise InferdocError(f"{where}: no prewarm plan: {fault}") from fault
     if plan.schema != SCHEMA:
         raise InferdocError(f"{where}: schema `{plan.schema}`, expected `{SCHEMA}`; make the plan with this version")

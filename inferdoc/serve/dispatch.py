@@ -59,6 +59,7 @@ class Dispatcher:
     counts: SinceStart = field(default_factory=SinceStart)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _prune_at: float = 0.0
+    _age: float | None = None
 
     def __post_init__(self) -> None:
         self.tasks = Supervisor(self.log)
@@ -175,9 +176,14 @@ class Dispatcher:
         self.log(f"output {post.output}: {why}{'; given up' if last else ''}")
 
     async def _prune(self) -> bool:
-        if self.clock() >= self._prune_at:
-            gone = await asyncio.to_thread(runs.prune, self.record, self.clock() - self.keep_seconds)
-            self._prune_at = self.clock() + PRUNE_SECONDS
+        running = time.monotonic()
+        if self._age is None:
+            self._age = (await asyncio.to_thread(runs.newest, self.record) or self.clock()) - running
+        if running >= self._prune_at:
+            # A clock that jumps ahead makes nothing old: age counts from the newest run at the start.
+            now = min(self.clock(), self._age + running)
+            gone = await asyncio.to_thread(runs.prune, self.record, now - self.keep_seconds)
+            self._prune_at = running + PRUNE_SECONDS
             if gone:
                 self.log(f"{gone} incidents older than {self.keep_seconds / 86_400:g} days deleted")
         await self._until(self._news, LONGEST_NAP)

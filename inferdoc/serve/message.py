@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.escaping import is_web
 from inferdoc.incidents.model import ReceivedAlert
 
@@ -48,7 +48,7 @@ def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[
     """The alerts of a message, and the names of those that are ignored. Raises MessageError: one line."""
     try:
         message = _DECODER.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise MessageError(f"not an Alertmanager webhook: {error}") from None
     if message.version != "4":
         raise MessageError(f"version {message.version[:20]!r} of the webhook is not supported; use version 4")

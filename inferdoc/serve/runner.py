@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents.alert_rules import RuleTimes, window_from
 from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
@@ -90,7 +90,7 @@ class Runner:
             raise RunFailedError(_why(err, process.returncode))
         try:
             return msgspec.json.decode(out, type=RunResult)
-        except msgspec.MsgspecError:
+        except NOT_JSON:
             raise RunFailedError("its output is not readable; run `inferdoc diagnose` to see the error") from None
 
 

@@ -86,8 +86,10 @@ class LimitedProtocol(H11Protocol):
                 return
             largest = Counter(other._network for other in every).most_common(1)[0][0]
             of_client = [other for other in every if other._network == largest]
+        # A client with fewer connections than another one is not refused, even where all of those are worked on.
+        busy = [] if self in of_client else of_client
         waiting = [other for other in of_client if other._waits_for_client and other is not self]
-        min(waiting, key=lambda other: other._waits_since, default=self)._drop()
+        min(waiting or busy, key=lambda other: other._waits_since, default=self)._drop()
 
     def _drop(self) -> None:
         self.connections.discard(self)

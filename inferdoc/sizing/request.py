@@ -20,7 +20,7 @@ from inferdoc.catalogue.efficiency import ENGINES
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.sizing.answer import answered
 from inferdoc.sizing.calibrate import calibrated
 from inferdoc.sizing.inputs import (
@@ -209,7 +209,7 @@ def _read(path: Path) -> Mapping[str, Any]:
         config = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise InferdocError(f"--model {path}: cannot be read: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
+    except NOT_JSON:
         raise InferdocError(f"--model {path}: no JSON, or cut off; give the config.json of the model") from None
     if not isinstance(config, dict):
         raise InferdocError(f"--model {path}: expected an object; give the config.json of the model")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import msgspec
 import numpy as np
 
+from inferdoc.errors import NOT_JSON
 from inferdoc.source.prometheus_answers import AnswerError
 from inferdoc.store.block import STALE
 
@@ -108,7 +109,7 @@ def _series(line: bytes, times: dict[bytes, np.ndarray]) -> RawSeries:
         if times_ms is None:
             times_ms = times[written] = np.array(_WHOLE.decode(b"[" + written + b"]"), np.int64)
         values = _numbers(line[begin + len(_VALUES) : end])
-    except (msgspec.DecodeError, ValueError) as error:
+    except NOT_JSON as error:
         raise AnswerError(f"a line that is no series ({error})") from None
     if len(values) != len(times_ms):
         raise AnswerError(f"{len(values)} values at {len(times_ms)} times")

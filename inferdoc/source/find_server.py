@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 
 import requests
 
-from inferdoc.collect.session import OriginSession
+from inferdoc.collect.deadline import DeadlineWatch
+from inferdoc.collect.session import OriginSession, body_of
+from inferdoc.errors import NOT_JSON
 
 LOCAL = "http://localhost:9090"
 DEADLINE_SECONDS = 0.5
 MOST_TRIED = 4
+MOST_BYTES = 1 << 20
 IN_CLUSTER = re.compile(r"(\w*(?:PROMETHEUS|THANOS_QUERY|VMSINGLE|VMSELECT|MIMIR)\w*)_SERVICE_HOST")
 """Kubernetes sets NAME_SERVICE_HOST and NAME_SERVICE_PORT for every service of the namespace of a pod."""
 
@@ -37,12 +42,17 @@ def in_cluster(environment: Mapping[str, str]) -> Iterator[str]:
 
 def responding(addresses: Iterable[str], deadline: float = DEADLINE_SECONDS) -> str | None:
     """The first address that answers a query, of the first few; None where none does."""
-    for address, _ in zip(addresses, range(MOST_TRIED), strict=False):
-        try:
-            with OriginSession(address, environment=False) as session:
-                response = session.get(f"{address}/api/v1/query", params={"query": "1"}, timeout=deadline)
-                if response.ok and response.json().get("status") == "success":
-                    return address
-        except (requests.RequestException, ValueError, AttributeError):
-            continue
+    with closing(DeadlineWatch()) as watch:
+        for address, _ in zip(addresses, range(MOST_TRIED), strict=False):
+            if _responds(address, deadline, watch):
+                return address
     return None
+
+
+def _responds(address: str, deadline: float, watch: DeadlineWatch) -> bool:
+    try:
+        with OriginSession(address, environment=False) as session, watch.within(deadline):
+            response = session.get(f"{address}/api/v1/query?query=1", timeout=deadline, stream=True)
+            return bool(response.ok and json.loads(body_of(response, MOST_BYTES)).get("status") == "success")
+    except (requests.RequestException, AttributeError, *NOT_JSON):
+        return False

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from inferdoc.catalogue.identity import load_identity
+from inferdoc.errors import NOT_JSON
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import folded_rows
@@ -123,7 +124,8 @@ class PrometheusSource(Readable):
                 found = self._queries.series("query", {"query": "count(up)"}, deadline)
             except PrometheusError:
                 return None  # whatever is asked next says what is wrong
-        return int(found[0].values[0]) if found and len(found[0].values) else None
+        counted = float(found[0].values[0]) if found and len(found[0].values) else np.nan
+        return int(counted) if np.isfinite(counted) else None
 
     def scrape_errors(self) -> dict[str, str]:
         """Why the newest scrape of a target failed, by instance: `lastError` of /api/v1/targets, which servers that do
@@ -132,7 +134,7 @@ class PrometheusSource(Readable):
             try:
                 data = self._client.ask("targets", {"state": "active"}, deadline, form=False)
                 found = msgspec.json.decode(data, type=_Targets).active
-            except (PrometheusError, msgspec.DecodeError):
+            except (PrometheusError, *NOT_JSON):
                 return {}
         return {one.labels.get("instance", ""): one.error for one in found if one.error}
 
@@ -207,7 +209,7 @@ class PrometheusSource(Readable):
         found = self._queries.series("query", params, deadline)
         if not found or not len(found[0].values) or not np.isfinite(found[0].values[0]):
             return None
-        return round(float(found[0].values[0]) * 1000)
+        return int(self._queries.decoded(answers.milliseconds, found[0].values[:1])[0])
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
         """Series names of the stretch. A server may add names from just outside of it: it looks at whole blocks.

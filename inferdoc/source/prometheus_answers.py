@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
+
+from inferdoc.errors import NOT_JSON
 
 
 class AnswerError(ValueError):
@@ -38,6 +41,8 @@ _EXAMPLES = msgspec.json.Decoder(list[_Examples])
 _RESULT = msgspec.json.Decoder(_Result)
 _ROWS = msgspec.json.Decoder(list[_Row])
 _STRINGS = msgspec.json.Decoder(list[str])
+_BLANK = re.compile(rb'"\s*"')
+"""A value without a digit, which numpy reads as -1 behind a blank."""
 _FLOATS = msgspec.json.Decoder(list[float])
 
 
@@ -61,6 +66,27 @@ class Exemplar:
     at: float
 
 
+LAST_SECONDS = 253_402_300_800.0
+"""The year 10000, beyond which no time of a sample lies."""
+
+
+def milliseconds(seconds: np.ndarray) -> np.ndarray:
+    """Times as int64[n]. Raises AnswerError where one cannot be."""
+    if not (np.abs(seconds) < LAST_SECONDS).all():  # NaN compares as not less
+        raise AnswerError("a time that is none")
+    rounded: np.ndarray = np.rint(seconds * 1000).astype(np.int64)
+    return rounded
+
+
+def _sample(value: str) -> float:
+    try:
+        if value.isascii() and "_" not in value:  # Python reads digits of any script, and 1_0
+            return float(value)
+    except ValueError:
+        pass
+    raise AnswerError("a sample value that is not a number")
+
+
 def exemplars(data: msgspec.Raw) -> list[Exemplar]:
     """Exemplars of all series, as the server orders them."""
     try:
@@ -69,7 +95,7 @@ def exemplars(data: msgspec.Raw) -> list[Exemplar]:
             for row in _EXAMPLES.decode(data)
             for one in row.exemplars
         ]
-    except (msgspec.DecodeError, RecursionError, ValueError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
 
 
@@ -81,7 +107,7 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
     try:
         answer = _RESULT.decode(data)
         rows = _ROWS.decode(answer.result) if answer.resultType in ("matrix", "vector") else None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
     if rows is None:
         raise AnswerError(f"a {answer.resultType} where a vector or matrix was asked for")
@@ -97,13 +123,13 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
 
 def _points(row: _Row, steps: tuple[np.ndarray, int, int] | None) -> tuple[np.ndarray, np.ndarray]:
     if row.value is not None:
-        return np.array([round(row.value[0] * 1000)], dtype=np.int64), np.array([float(row.value[1])])
+        return milliseconds(np.array([row.value[0]])), np.array([_sample(row.value[1])])
     text = bytes(row.values)
     times_ms = None if steps is None else _run_of_steps(text, *steps)
     if times_ms is not None:
         return times_ms, _values(text)
     pairs = _numbers(text)
-    return np.rint(pairs[:, 0] * 1000).astype(np.int64), pairs[:, 1]
+    return milliseconds(pairs[:, 0]), pairs[:, 1]
 
 
 def _run_of_steps(text: bytes, steps_ms: np.ndarray, start_ms: int, step_ms: int) -> np.ndarray | None:
@@ -114,7 +140,7 @@ def _run_of_steps(text: bytes, steps_ms: np.ndarray, start_ms: int, step_ms: int
     try:
         first = round(float(text[2 : text.index(b",")]) * 1000)
         last = round(float(text[text.rindex(b"[") + 1 : text.rindex(b",")]) * 1000)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     begin, beside = divmod(first - start_ms, step_ms)
     if beside or begin < 0 or begin + count > len(steps_ms) or last - first != (count - 1) * step_ms:
@@ -129,10 +155,7 @@ def _values(text: bytes) -> np.ndarray:
         return np.array(_FLOATS.decode(b"[" + b",".join(found) + b"]"))
     except msgspec.DecodeError:  # NaN and infinities are no JSON numbers
         pass
-    try:
-        return np.array([float(value) for value in found])
-    except ValueError:
-        raise AnswerError("a sample value that is not a number") from None
+    return np.array([_sample(value.decode("ascii", "replace")) for value in found])
 
 
 def _numbers(text: bytes) -> np.ndarray:
@@ -141,7 +164,7 @@ def _numbers(text: bytes) -> np.ndarray:
     if count < 1:
         return np.empty((0, 2))
     try:
-        flat = np.fromstring(text.translate(None, b'[]"'), sep=",")
+        flat = np.empty(0) if _BLANK.search(text) else np.fromstring(text.translate(None, b'[]"'), sep=",")
     except ValueError:
         flat = np.empty(0)
     if flat.size != 2 * count:
@@ -153,7 +176,7 @@ def strings(data: msgspec.Raw) -> list[str]:
     """A list of label values."""
     try:
         return _STRINGS.decode(data)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
 
 
@@ -161,6 +184,6 @@ def metric_names(data: msgspec.Raw) -> set[str]:
     """The `__name__` of every series of a vector."""
     try:
         rows = _ROWS.decode(_RESULT.decode(data).result)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except NOT_JSON as error:
         raise AnswerError(str(error)) from None
     return {row.metric["__name__"] for row in rows if "__name__" in row.metric}

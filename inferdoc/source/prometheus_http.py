@@ -23,7 +23,8 @@ import requests
 import urllib3
 
 from inferdoc.collect.deadline import Deadline, DeadlineWatch
-from inferdoc.collect.session import OriginSession
+from inferdoc.collect.session import BodyTooLargeError, OriginSession, body_of
+from inferdoc.errors import NOT_JSON
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.base import Incomplete
 from inferdoc.source.prometheus_access import Access
@@ -246,13 +247,10 @@ class Client:
         return TooMuchError(f"{self.where} did not answer within {waited:g} s; {_PATIENCE}")
 
     def _body(self, response: requests.Response) -> bytes:
-        parts, size = [], 0
-        for part in response.iter_content(_CHUNK_BYTES):
-            size += len(part)
-            parts.append(part)
-            if size > self.largest_answer:
-                raise TooMuchError(f"{self.where} sends more than {self.largest_answer >> 20} MiB; {_PATIENCE}")
-        return b"".join(parts)
+        try:
+            return body_of(response, self.largest_answer)
+        except BodyTooLargeError as error:
+            raise TooMuchError(f"{self.where} {error}; {_PATIENCE}") from None
 
     def _open(self, reply: Reply) -> msgspec.Raw:
         """The data of a success; anything else is raised."""
@@ -273,7 +271,7 @@ class Client:
         html = _is_page(reply.headers) or reply.body[:64].lstrip()[:1] == b"<"
         try:
             envelope = _DECODER.decode(reply.body)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except NOT_JSON as error:
             if reply.status == 200:
                 raise (
                     errors.login_page(self.where) if html else errors.not_json(self.where, len(reply.body), str(error))

@@ -33,6 +33,7 @@ EVERYTHING = {"nocache": "1", "max_source_resolution": "0s", "dedup": "true"}
 """VictoriaMetrics: no rounding of times. Thanos: no downsampled blocks, and one series of those that replicas hold."""
 
 T = TypeVar("T")
+D = TypeVar("D")
 
 
 class Queries:
@@ -149,7 +150,7 @@ class Queries:
                 self.client.warn(f"a part of the data is missing: {error}")
         return self.client.ask(path, {**known, "partial_response": "true"}, deadline)
 
-    def decoded(self, decode: Callable[[msgspec.Raw], T], data: msgspec.Raw) -> T:
+    def decoded(self, decode: Callable[[D], T], data: D) -> T:
         """An answer as arrays. Raises PrometheusError."""
         try:
             return decode(data)

@@ -15,7 +15,7 @@ from typing import Literal
 from urllib.parse import urlsplit, urlunsplit
 
 from inferdoc.collect.discovery import Target, make_target
-from inferdoc.errors import InferdocError, SourceError
+from inferdoc.errors import NOT_JSON, InferdocError, SourceError
 
 Kind = Literal["prometheus", "page", "store", "file", "folder"]
 SQLITE = b"SQLite format 3\0"
@@ -87,7 +87,7 @@ def _speaks_prometheus(body: bytes) -> bool:
     """Whether it is an answer of the API, be it a refusal: `status` is `success` or `error`."""
     try:
         answer = json.loads(body)
-    except ValueError:
+    except NOT_JSON:
         return False
     return isinstance(answer, dict) and answer.get("status") in ("success", "error")
 

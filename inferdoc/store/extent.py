@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 
+from inferdoc.errors import NOT_JSON
 from inferdoc.store.codec import DamagedError
 from inferdoc.store.damage import DamageLog
 from inferdoc.store.faults import damaged, guarded
@@ -164,7 +165,7 @@ class Extent:
             owner = owner_of(number, text)
             try:
                 found.append((owner, StoredTarget(json.loads(text))))
-            except (ValueError, TypeError) as error:
+            except (*NOT_JSON, TypeError) as error:
                 nameless.append((owner, DamagedError(f"the labels of a target do not decode ({error})")))
         return found, nameless
 

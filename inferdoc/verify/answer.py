@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from inferdoc.catalogue.document import nearest
-from inferdoc.errors import ExitCode, InferdocError
+from inferdoc.errors import NOT_JSON, ExitCode, InferdocError
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.times import moment_of, rfc3339
 from inferdoc.verify.measure import LEAST, SETTLING, kept, moves_of_evidence, moves_of_users, outcome_of, sides
@@ -126,7 +126,7 @@ def _document(path: str, kind: type[Any], flag: str) -> Any:
         return msgspec.json.decode(Path(path).read_bytes(), type=kind)
     except OSError as error:
         raise InferdocError(f"{flag} {path}: cannot be read: {error.strerror or error}") from None
-    except (msgspec.ValidationError, msgspec.DecodeError):
+    except NOT_JSON:
         command = "diagnose -o json" if kind is Diagnosis else "whatif -o json"
         raise InferdocError(f"{flag} {path}: not what `inferdoc {command}` writes") from None
 

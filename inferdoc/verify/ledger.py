@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.replacing import private
 from inferdoc.verify.model import VERIFICATION_SCHEMA_ID, Verification
 
@@ -46,7 +46,7 @@ def ledger_lines(path: Path) -> Sequence[Verification]:
             continue
         try:
             line = msgspec.json.decode(text, type=Verification)
-        except (msgspec.ValidationError, msgspec.DecodeError):
+        except NOT_JSON:
             raise InferdocError(
                 f"ledger {path}, line {number}: not a {VERIFICATION_SCHEMA_ID}; remove the line"
             ) from None

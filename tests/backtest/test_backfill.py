@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 import requests
 import yaml
 
-from inferdoc.backtest.backfill import RecordingRule, backfill, levels
+from inferdoc.backtest.backfill import STAGE, RecordingRule, _staged, backfill, levels
 from inferdoc.backtest.replay import RuleSet
 from inferdoc.errors import InferdocError
 from inferdoc.generate.pod_info import ONE_OF_A_POD
@@ -116,6 +119,28 @@ def test_the_past_is_what_the_rules_would_have_recorded(chain, file, tmp_path, r
         at = last // 120 * 120
         middle = asked(address, "pod:inferdoc_running:median5m", at)["a"]
         assert middle == pytest.approx((at - 150 - START) / INTERVAL, abs=1.5), "of the records of five minutes"
+
+
+@pytest.mark.live
+@needs_prometheus
+def test_a_run_that_is_killed_adds_no_block(chain, file, tmp_path):
+    """Killed when promtool has written the blocks, and run again."""
+    blocks, shim = tmp_path / "blocks", tmp_path / "bin" / "promtool"
+    shim.parent.mkdir()
+    last = 'case "$*" in *=2h*) kill -9 $PPID;; esac'
+    shim.write_text(f'#!/bin/sh\n{shutil.which("promtool")} "$@" || exit 1\n{last}\n')
+    shim.chmod(0o755)
+    words = ["alerts", "backfill", "--out", str(chain), "--blocks", str(blocks), str(file)]
+    main = [sys.executable, "-c", "from inferdoc.cli.main import main; main()", *words]
+    path = f"{shim.parent}:{os.environ['PATH']}"
+    done = subprocess.run(main, env={**os.environ, "PATH": path}, capture_output=True, timeout=300, check=False)
+    assert done.returncode == -9, done
+    assert [each.name for each in blocks.iterdir()] == [STAGE] and list((blocks / STAGE).iterdir())
+    assert call(*words).code == 0
+    again = [each.name for each in blocks.iterdir()]
+    assert again and STAGE not in again
+    with _staged(blocks), pytest.raises(InferdocError, match="another backfill"), _staged(blocks):
+        pass
 
 
 @pytest.mark.live

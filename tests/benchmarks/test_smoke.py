@@ -104,6 +104,7 @@ SMOKE = {
         f"--rules {ROOT}/alerts/generated --only 33-", shows="^recall", needs=("promtool",),
         slow="replays all rules over an hour",
     ),
+    "slow_clients.py": Smoke("--connections 20 --only 'begins a head'", r"\| begins a head \| 20 \| \d+ \| 0 \|"),
     "store.py": Smoke("{inputs}/recordings --pods 2 --minutes 5 --hours 1"),
     "tenants.py": Smoke("{inputs}/tenants --origins 1"),
     "thousands.py": Smoke("--pools 1x16 --minutes 2 --deep --alone"),

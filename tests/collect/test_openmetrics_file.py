@@ -93,6 +93,8 @@ def test_half_a_line_is_dropped_and_reported() -> None:
     [
         (b"up 1\n", "line 1: sample of up has no timestamp; line dropped"),
         (b"up 1 1795253610781\n", "out of range: OpenMetrics counts seconds"),
+        (b"up 1 1e999999999\n", "out of range: OpenMetrics counts seconds"),
+        (b"up 1 -1e999999999\n", "out of range: OpenMetrics counts seconds"),
         (b"up 1 NaN\n", "not a number of seconds"),
         (b"up 1_0 1\n", "value '1_0' is not a number"),
         (b"up 0x10 1\n", "value '0x10' is not a number"),

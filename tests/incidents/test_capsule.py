@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+import random
+import re
 import subprocess
 import sys
+import tracemalloc
 import zipfile
-from contextlib import closing
+from contextlib import closing, suppress
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -103,6 +107,102 @@ def test_any_other_file_is_one_line(kept, tmp_path, damage, monkeypatch):
     with pytest.raises(InferdocError) as refused:
         capsule.replay(place)
     assert "\n" not in str(refused.value)
+
+
+EXTREME = (-(2**63), -1, 0, 253_402_300_799_999, 253_402_300_800_000, 10**18, 2**63 - 1)
+HOSTILE: dict[str, list[tuple[tuple[str | int, ...], object]]] = {
+    "times": [((name,), value) for name in ("from_ms", "until_ms") for value in EXTREME],
+    "focus": [
+        (("focus",), {name: value}) for name in capsule.FOCUS for value in ("", "(", "\x1b[31m", "\x00", "*" * 5000)
+    ],
+    "labels": [(("labels", "pod"), value) for value in ("", "a b", "__name__", "le", "\x00", "x" * 5000, "{")],
+    "pods": [(("pods",), [value]) for value in ({"match": "("}, {"match": "*", "tier": "nope"}, {})],
+    "slo": [(("slo",), [{"signal": "ttft", "percentile": 99, "target": value}]) for value in (0, -1, 1e308)],
+    "disabled": [(("disabled",), ["nope", "../x", ""]), (("disabled",), [str(number) for number in range(20_000)])],
+    "document": [
+        (("document", "findings", 0, "onset"), "0000-00-00"),
+        (("document", "findings", 0, "onset"), "9999-12-31T23:59:59-23:59"),
+        (("document", "findings", 0, "title"), "\x1b[2J\u202e"),
+        (("document", "window", "from"), "soon"),
+        (("document", "verdict"), "splendid"),
+    ],
+}
+
+
+@pytest.mark.parametrize("kind", HOSTILE)
+def test_a_hostile_document_is_judged_or_refused_in_one_line(kept, tmp_path, kind):
+    with zipfile.ZipFile(kept["engine-hung"]) as archive:
+        document, samples = archive.read("capsule.json"), archive.read("samples-0.om")
+    for path, value in HOSTILE[kind]:
+        changed = msgspec.json.decode(document)
+        part = changed
+        for step in path[:-1]:
+            part = part[step]
+        part[path[-1]] = value
+        with zipfile.ZipFile(tmp_path / "x.capsule", "w", zipfile.ZIP_DEFLATED) as new:
+            new.writestr("capsule.json", msgspec.json.encode(changed))
+            new.writestr("samples-0.om", samples)
+        replayed_or_one_line(tmp_path / "x.capsule", kept["engine-hung"])
+
+
+def replayed_or_one_line(place: Path, other: Path) -> None:
+    for words in (("capsule", "replay", place), ("diff", place, other)):
+        done = call(*words)
+        assert done.code in (0, 1, 2, 4), (words, done)
+        assert "\x1b" not in done.out + done.err and "Traceback" not in done.err
+        assert done.code < 2 or done.err.count("\n") == 1, done
+
+
+FIELDS = {
+    "encrypted": (8, 2, 1),
+    "unknown method": (10, 2, 99),
+    "bzip2": (10, 2, 12),
+    "lzma": (10, 2, 14),
+    "checksum": (16, 4, 1),
+    "compressed size": (20, 4, 2**32 - 16),
+    "size": (24, 4, 2**32 - 1),
+    "no size": (24, 4, 0),
+    "offset": (42, 4, 2**31 - 1),
+}
+"""Of an entry in the directory of a zip: place, bytes and value. Those of two bytes stand before the entry as well."""
+
+
+@pytest.mark.parametrize("field", FIELDS)
+@pytest.mark.parametrize("entry", [0, 1])
+def test_a_damaged_archive_is_one_line(kept, tmp_path, entry, field):
+    body = bytearray(kept["engine-hung"].read_bytes())
+    at = [found.start() for found in re.finditer(b"PK\x01\x02", body)][entry]
+    place, length, value = FIELDS[field]
+    head = int.from_bytes(body[at + 42 : at + 46], "little")
+    body[at + place : at + place + length] = value.to_bytes(length, "little")
+    if length == 2:
+        body[head + place - 2 : head + place] = value.to_bytes(2, "little")
+    (tmp_path / "x.capsule").write_bytes(body)
+    replayed_or_one_line(tmp_path / "x.capsule", kept["engine-hung"])
+
+
+def test_flipped_bytes_and_cuts_are_one_line(kept, tmp_path):
+    whole, chance = kept["engine-hung"].read_bytes(), random.Random(5)
+    for number in range(40):
+        body = bytearray(whole)
+        body[chance.randrange(len(body))] = chance.randrange(256)
+        (tmp_path / "x.capsule").write_bytes(body if number % 4 else whole[: chance.randrange(len(whole))])
+        replayed_or_one_line(tmp_path / "x.capsule", kept["engine-hung"])
+
+
+def test_samples_are_read_piece_by_piece(kept, tmp_path):
+    """A small archive may hold two gigabytes: they are not held at once."""
+    place = tmp_path / "x.capsule"
+    with zipfile.ZipFile(kept["engine-hung"]) as archive, zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as new:
+        new.writestr("capsule.json", archive.read("capsule.json"))
+        new.writestr("samples-0.om", (b"# HELP up " + b"a" * 4000 + b"\n") * 8000 + b"# EOF\n")
+    tracemalloc.start()
+    try:
+        with suppress(InferdocError):
+            capsule.replay(place)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
 
 
 def test_no_address_and_no_secret_is_in_it(store_of, tmp_path):

@@ -135,6 +135,32 @@ def test_a_clock_that_is_set_back_holds_nothing_up(record, sick, back):
     assert posts.due(record, "slack", NOW - back) is None and posts.due(record, "slack", NOW - back + 60) is not None
 
 
+@pytest.mark.parametrize("ahead", [100_000.0, 1e8])
+def test_a_clock_that_jumps_ahead_gives_no_message_up(record, sick, ahead):
+    entered(record, alert())
+    run_once(record, sick)
+    now = NOW + ahead
+    for _ in range(20):
+        due = posts.due(record, "slack", now)
+        assert due is not None and not posts.missed(record, due, "503", now, 86_400.0)
+        assert posts.next_due(record, "slack") > now, "a pause between two tries"
+        now = posts.next_due(record, "slack")
+    assert posts.pending(record) == {"slack": 1, "file": 1}
+
+
+def test_behind_a_message_that_was_given_up_the_next_one_is_too(record, sick):
+    entered(record, alert())
+    run_once(record, sick)
+    entered(record, alert(ends=NOW + 600), now=NOW + 600)
+    run_once(record, sick, NOW + 600)
+    now, limit, given_up = NOW + 600, 86_400.0, []
+    while due := posts.due(record, "slack", now):
+        if posts.missed(record, due, "500", now, limit):
+            given_up.append(now - NOW)
+        now = max(now, posts.next_due(record, "slack") or now)
+    assert len(given_up) == 2 and limit <= given_up[0] and given_up[1] <= limit + posts.PAUSES[-1]
+
+
 def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
     for name in ("a", "b"):
         entered(record, alert(namespace=name))

@@ -118,6 +118,21 @@ def test_a_client_that_is_one_of_many_keeps_its_connection(service, monkeypatch)
             raw.close()
 
 
+def test_a_client_that_keeps_all_connections_busy_shuts_no_other_out(service, monkeypatch):
+    """As by thousands of requests that are sent without reading a response."""
+    monkeypatch.setattr(serving, "MOST_CONNECTIONS", 4)
+    monkeypatch.setattr(serving.LimitedProtocol, "_waits_for_client", False)
+    port = int(service.address.rpartition(":")[2])
+    raws = [socket.create_connection(("127.0.0.1", port), 10, ("127.0.0.2", 0)) for _ in range(4)]
+    for raw in raws:
+        raw.sendall(REQUEST)
+        response(raw)
+    assert service.get("/healthz").status_code == 200
+    assert closed(raws[0])
+    for raw in raws:
+        raw.close()
+
+
 def test_requests_that_are_worked_on_leave_room_for_health_and_webhooks(service, monkeypatch):
     monkeypatch.setattr(gate, "MOST_REQUESTS", 0)
     assert service.get("/api/v1/incidents").status_code == 503 and service.get("/").status_code == 503

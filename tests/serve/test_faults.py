@@ -26,7 +26,7 @@ from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import PostError
 from inferdoc.serve.run_process import RunRequest, RunResult
 from inferdoc.serve.runner import RunFailedError, Runner
-from tests.incidents.alerts import alert
+from tests.incidents.alerts import NOW, alert, entered
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 OUTPUTS = (OutputSection(kind="slack", url="http://127.0.0.1:9/"), OutputSection(kind="file", folder="unused"))
@@ -246,3 +246,21 @@ def test_an_output_that_is_down_leaves_what_it_did_not_take_in_sight(tmp_path, s
         assert "1 waiting" in service.get("/health").text and service.get("/readyz").status_code == 200
         assert any("retried for 48 h" in line for line in service.logged)
     hook.stop()
+
+
+@pytest.mark.parametrize(("newest", "ahead", "kept"), [(0.0, 1e8, 1), (1e8, 1e8, 0), (1e8, -1e8, 1)])
+def test_a_clock_that_jumps_deletes_no_incident(tmp_path, quick, newest, ahead, kept):
+    """An incident that ended long ago goes only where a later run shows that time has passed."""
+    record = Record(tmp_path / "incidents.db", writing=True)
+    for starts, name in ((NOW, "a"), (NOW + newest, "b")):
+        entered(record, alert(starts=starts, model_name=name), now=starts)
+    entered(record, alert(starts=NOW, ends=NOW + 60, model_name="a"), now=NOW + 60)
+
+    async def pruned() -> None:
+        service = Dispatcher(record, Runner({}, {}), (), lambda _: None, clock=lambda: NOW + ahead)
+        await service._prune()
+        await service.stop(1.0)
+
+    asyncio.run(pruned())
+    assert len(record.incidents()) == 1 + kept
+    record.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import ssl
+import subprocess
 from dataclasses import replace
 
 import msgspec
@@ -200,6 +201,22 @@ def test_an_output_whose_certificate_is_not_trusted_gets_nothing(tmp_path):
         assert not output.asked
         send(Outgoing(output.url, b"{}"), str(certificate))
         assert len(output.asked) == 1
+
+
+@pytest.mark.parametrize("fault", ["expired", "another name", "no TLS"])
+def test_a_certificate_that_is_trusted_is_checked_all_the_same(tmp_path, fault):
+    certificate, key = self_signed(tmp_path)
+    if fault == "expired":
+        renew = ["openssl", "x509", "-in", certificate, "-signkey", key, "-days", "-1", "-out", certificate]
+        subprocess.run(renew, check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, key)
+    with serving(lambda _: Answer(200, ""), None if fault == "no TLS" else context) as output:
+        host = "localhost" if fault == "another name" else "127.0.0.1"
+        url = output.url.replace("http://", "https://").replace("127.0.0.1", host)
+        with pytest.raises(PostError, match="SSLError") as caught:
+            send(Outgoing(f"{url}/services/s3cret", b"{}"), str(certificate))
+        assert not caught.value.final and "s3cret" not in str(caught.value) and not output.asked
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import time
 
 import jsonschema
@@ -11,6 +12,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.config_sections import OutputSection
+from inferdoc.incidents import posts, runs
 from inferdoc.incidents.alert_rules import RuleTimes
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
@@ -61,6 +63,34 @@ def test_the_end_prints_how_long_and_what_changed(tmp_path, sick, hook):
         service.post(webhook(firing(ended=True)))
         service.until(lambda: len(hook.bodies) == 2)
         assert hook.bodies[1]["text"].startswith("🟢 Resolved: ") and "rollout of vllm" in str(hook.bodies[1])
+
+
+@pytest.mark.parametrize("later", [0, 7])
+def test_a_pair_of_alertmanagers_opens_one_incident_and_reports_it_once(tmp_path, sick, hook, later):
+    """Both send every message, the second one as its own Prometheus saw it, seconds later."""
+    began = time.time() - 60
+    models = [f"m{number}" for number in range(10)]
+
+    def send(service, one: int, *, ended: bool) -> None:
+        starts = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began + one * later))
+        for model in models if one else reversed(models):
+            alert = firing(mark=model, starts=starts, ended=ended, model_name=model)
+            assert service.post(webhook(alert)).status_code == 200
+
+    with running(tmp_path, GivenRunner({}, {}, answer=sick, seconds=0.05), slack(hook)) as service:
+        for ended in (False, True):
+            pair = [threading.Thread(target=send, args=(service, one), kwargs={"ended": ended}) for one in (0, 1)]
+            for each in pair:
+                each.start()
+            for each in pair:
+                each.join()
+            service.until(lambda ended=ended: len(hook.bodies) >= len(models) * (1 + ended))
+            service.until(lambda: not posts.pending(service.record))
+            service.until(lambda: not runs.counts(service.record).get("running"))
+        assert len(service.record.incidents()) == len(models)
+        assert len(service.record.incidents(only_open=True)) == 0
+    ends = [body["text"].startswith("🟢 Resolved: ") for body in hook.bodies]
+    assert ends.count(False) == ends.count(True) == len(models)
 
 
 def test_a_failed_run_is_reported_too(tmp_path, hook):

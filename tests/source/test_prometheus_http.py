@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import socket
 import time
+from contextlib import closing, suppress
 
 import pytest
 
@@ -11,6 +13,7 @@ from inferdoc.errors import ConfigError, SourceError
 from inferdoc.source import prometheus_http
 from inferdoc.source.open import open_source
 from inferdoc.source.prometheus_access import Access
+from inferdoc.source.prometheus_errors import PrometheusError
 from inferdoc.source.prometheus_http import Client, ReadDeadline
 from inferdoc.source.reads import Read
 from tests.source.fake_server import Answer, in_turn, matrix, refusal, serving, sleeper, vector
@@ -108,6 +111,43 @@ def test_bad_answers(answer, parts):
 def test_a_value_that_is_no_number():
     with serving(in_turn(matrix(({"pod": "p"}, [(1.0, "many")])))) as fake:
         assert "not a number" in failure(fake.url)
+
+
+POINTS = {
+    "huge": (1e300, "1"),
+    "long": (99999999999999999999999, "1"),
+    "far": (-1e13, "1"),
+    "word": (1.0, "abc"),
+    "nothing": (1.0, ""),
+    "hexadecimal": (1.0, "0x10"),
+    "blank": (1.0, " "),
+    "other digits": (1.0, "١"),
+    "grouped digits": (1.0, "1_0"),
+}
+
+
+@pytest.mark.parametrize("point", POINTS.values(), ids=POINTS)
+@pytest.mark.parametrize("form", [matrix, vector])
+def test_a_time_or_value_that_is_none(point, form):
+    series = ({"pod": "p"}, [point]) if form is matrix else ({"pod": "p"}, *point)
+    with serving(in_turn(form(series))) as fake:
+        text = failure(fake.url)
+    assert "that is not a number" in text or "a time that is none" in text
+
+
+@pytest.mark.parametrize("value", ["NaN", "+Inf", "1e300", "abc", ""])
+def test_a_newest_time_or_a_number_of_targets_that_is_none(value):
+    with serving(in_turn(vector(({}, 1.0, value)))) as fake, closing(open_source(prometheus=fake.url)) as source:
+        for ask in (source.latest_ms, source.target_count):
+            with suppress(PrometheusError):
+                assert ask() is None or value == "1e300"
+
+
+@pytest.mark.parametrize("label", [b'"\xff"', b'"\\ud800"', b"7", b"null"])
+def test_a_label_that_is_no_text(label):
+    body = json.dumps(vector(({"pod": "LABEL"}, 1.0, "1"))).encode().replace(b'"LABEL"', label)
+    with serving(in_turn(Answer(200, body, {"Content-Type": "application/json"}))) as fake:
+        failure(fake.url)
 
 
 def test_an_answer_broken_off_is_asked_for_again():

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.judging.clock import Clock
 from inferdoc.replacing import PRIVATE, replaced
@@ -136,7 +136,7 @@ def read(path: Path, name: str) -> StoredBaseline:
     try:
         packed = msgspec.msgpack.decode(unpack.decompress(body, LARGEST), type=dict[str, _Rows])
         signals = {signal: _matrix(rows, header.count) for signal, rows in packed.items()}
-    except (zlib.error, msgspec.DecodeError, ValueError) as error:
+    except (zlib.error, *NOT_JSON) as error:
         raise _damaged(path, str(error)) from None
     return StoredBaseline(name, header, signals)
 
@@ -186,7 +186,7 @@ def _parts(path: Path, whole: bool) -> tuple[Header, bytes]:
         raise _damaged(path, f"it does not begin with {FORMAT.decode()}")
     try:
         header = msgspec.json.decode(line, type=Header)
-    except msgspec.DecodeError as error:
+    except NOT_JSON as error:
         raise _damaged(path, str(error)) from None
     if header.count < 1 or header.step_ms < 1:
         raise _damaged(path, "it has no steps")
