@@ -34,9 +34,9 @@ from stores import temporary_store
 from workers import results_within
 
 from inferdoc.collect.openmetrics_file import SampleColumns
+from inferdoc.simulate.generator import randomised
 from inferdoc.simulate.incidents import CONTROLS
 from inferdoc.simulate.randomisation import RANDOMISATION, Choice, Range
-from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import record
 
 INTERVAL_MS = 15_000

@@ -26,9 +26,8 @@ from scoreboard_tables import Outcome
 from stores import temporary_store
 
 from inferdoc.judging.model import Diagnosis, Finding
-from inferdoc.simulate.generator import Drawing, draw
+from inferdoc.simulate.generator import Drawing, draw, randomised
 from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
-from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import Scraped

@@ -16,7 +16,8 @@ from inferdoc.generate.cause_rules import alert_name
 from inferdoc.generate.document import MARK, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.observation_tests import observation_tests
-from inferdoc.generate.operational import load_operational, operational_test
+from inferdoc.generate.operational import load_operational
+from inferdoc.generate.operational_tests import operational_test
 from inferdoc.generate.pack import GROUPS, RECORDING, RULES, Pack
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import slo_rules, watched

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import numpy as np
@@ -12,6 +13,8 @@ import numpy as np
 from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.pod import engine_config, step_time
+from inferdoc.simulate.randomisation import RANDOMISATION, Randomisation
+from inferdoc.simulate.randomise import MACHINES, surrounded
 from inferdoc.simulate.scenario import (
     EngineFlags,
     Expect,
@@ -25,19 +28,6 @@ from inferdoc.simulate.scenario import (
     Stream,
 )
 
-MACHINES = (
-    ("h100-80", "llama-3.1-8b", 1),
-    ("a100-80", "llama-3.1-8b", 1),
-    ("l40s", "llama-3.1-8b", 1),
-    ("h100-80", "qwen3-32b", 2),
-    ("a100-80", "qwen3-32b", 4),
-    ("h200-141", "qwen3-32b", 1),
-    ("h100-80", "llama-3.3-70b", 4),
-    ("h200-141", "llama-3.3-70b", 2),
-    ("b200-180", "llama-3.3-70b", 2),
-    ("a100-80", "qwen3-30b-a3b", 1),
-)
-"""Tier, model and GPUs a pod: common deployments in which the weights leave room for a KV cache."""
 SEQUENCES = (64, 48, 32, 24, 16, 12, 8)
 MOST_RATE = 3.0
 """Requests/s of one pod at which --max-num-seqs is cut: the simulation grows with requests, the physics does not."""
@@ -195,3 +185,17 @@ def kv_tokens(spec: PoolSpec) -> int:
 def kv_request_bytes(spec: PoolSpec, stream: Stream) -> float:
     """Bytes that one split request moves."""
     return stream.prompt.mean() * model(spec.model).kv_bytes
+
+
+def randomised(
+    kind: str,
+    seed: int,
+    drawings: Mapping[str, Drawing],
+    control: bool = False,
+    ranges: Randomisation = RANDOMISATION,
+) -> Scenario:
+    """A draw of a cause, a control or a pair, with everything beside it drawn as well."""
+    rng = np.random.default_rng([seed, zlib.crc32(kind.encode()), 77])
+    interval = float(cast(int, ranges.interval.draw(rng)))
+    scenario = draw(kind, seed, drawings, control, interval)
+    return surrounded(scenario, rng, ranges)

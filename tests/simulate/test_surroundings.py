@@ -10,10 +10,11 @@ import msgspec
 import numpy as np
 import pytest
 
+from inferdoc.simulate.generator import randomised
 from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.output import write_openmetrics
 from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
-from inferdoc.simulate.randomise import delayed, randomised, surrounded
+from inferdoc.simulate.randomise import delayed, surrounded
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.relabel import DASHBOARD, family
 from inferdoc.simulate.scenario import Scenario
