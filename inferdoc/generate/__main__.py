@@ -11,13 +11,14 @@ from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.editor_schema import update_schemas
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.boards import build_boards
 from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.coverage_page import update_coverage
+from inferdoc.generate.document import write
 from inferdoc.generate.family_pages import update_family_pages
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.mutation_report import main as mutate
+from inferdoc.generate.pack_tests import tested_files
 from inferdoc.generate.runbook_sections import update_pages
 from inferdoc.generate.versions_page import update_versions
 
@@ -26,7 +27,7 @@ def generate(root: Path, *, check: bool = False) -> list[str]:
     """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables of
     docs/coverage.md and docs/versions.md and the schemas of diagnostics/ up to date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
-    changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", tests=True, check=check)
+    changed = write(tested_files(catalogue, links)[0], root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)
     changed += update_family_pages(root / "runbooks", check, catalogue)

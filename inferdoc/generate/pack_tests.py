@@ -1,4 +1,4 @@
-"""promtool unit tests of an alert pack, as texts by path: what `alerts build --tests` writes beside the rules."""
+"""promtool unit tests of an alert pack, as texts by path: beside the rules in alerts/generated/tests."""
 
 from __future__ import annotations
 
@@ -10,21 +10,22 @@ from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
+from inferdoc.generate.alerts import TESTS, alert_files
 from inferdoc.generate.burn_tests import burn_test
 from inferdoc.generate.cases import cases
 from inferdoc.generate.cause_rules import alert_name
-from inferdoc.generate.document import MARK, yaml_text
+from inferdoc.generate.document import MARK, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.observation_tests import observation_tests
 from inferdoc.generate.operational import load_operational
 from inferdoc.generate.operational_tests import operational_test
 from inferdoc.generate.pack import GROUPS, RECORDING, RULES, Pack
+from inferdoc.generate.rule_sets import RuleSetName
 from inferdoc.generate.rule_tests import cause_test
 from inferdoc.generate.slo import slo_rules, watched
 from inferdoc.generate.slo_tests import slo_test, waiting_tests
 from inferdoc.generate.timing_tests import timing_test
 
-TESTS = Path("tests")
 RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
 ABOUT_PARTS = "promtool test rules on what alerts are made of: each observation for itself, and how rules join them."
 
@@ -87,6 +88,28 @@ def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> Pack
             test = operational_test(each, rules[each.alert], RULE_FILES, list(GROUPS))
             add(each.alert, test, f"promtool test rules on {each.alert}.")
     return PackTests(files, untested)
+
+
+def tested_files(
+    catalogue: Catalogue, links: GeneratedLinks, rule_set: RuleSetName = "full"
+) -> tuple[dict[Path, str], list[str]]:
+    """The files of the alert pack with its unit tests; remarks, with the limits that no series can test.
+
+    Raises CatalogueError or InferdocError for a declaration that cannot become rules or tests.
+    """
+    made = alert_files(catalogue, links, rule_set=rule_set)
+    tests = build_tests(made.pack, catalogue, links)
+    remarks = [f"no series test {', '.join(limits)} of {name}" for name, limits in tests.untested.items()]
+    return made.files | tests.files, made.remarks + remarks
+
+
+def build_tested(
+    catalogue: Catalogue, links: GeneratedLinks, folder: Path, rule_set: RuleSetName = "full"
+) -> tuple[list[str], list[str]]:
+    """Bring a folder up to date; what changed, and remarks. Raises what `tested_files` does, and InferdocError for a
+    folder that cannot be written."""
+    files, remarks = tested_files(catalogue, links, rule_set)
+    return write(files, folder), remarks
 
 
 def _by_hand(name: str, catalogue: Catalogue) -> str:
