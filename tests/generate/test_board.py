@@ -20,8 +20,8 @@ from inferdoc.generate.board_panel import AxisBounds
 from inferdoc.generate.board_scale import bounds, colour_steps, steps
 from inferdoc.generate.board_spec import PanelSpec, load_boards
 from inferdoc.generate.boards import build_boards, check_boards, expanded
-from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.links import GeneratedLinks
+from inferdoc_dev.generate.boards_page import update_boards
 from tests.generate.conftest import ROOT, needs_promtool
 from tests.recorded_history import rules_of
 

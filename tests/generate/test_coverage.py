@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.coverage_page import OUTSIDE, families_of_page, tables, update_coverage, uses
+from inferdoc_dev.generate.coverage_page import OUTSIDE, families_of_page, tables, update_coverage, uses
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, PAGES = ROOT / "docs" / "coverage.md", ROOT / "fixtures" / "pages"

@@ -8,12 +8,12 @@ import pytest
 import yaml
 
 from inferdoc.catalogue.conditions import AllOf, OfParts
-from inferdoc.generate import limits
 from inferdoc.generate.cause_rules import alert_name, sayable
-from inferdoc.generate.composition_tests import LABELS
-from inferdoc.generate.observation_tests import COMPOSED
 from inferdoc.generate.recorded import recorded
 from inferdoc.judging.conditions import promql
+from inferdoc_dev.rule_tests import limits
+from inferdoc_dev.rule_tests.composition_tests import LABELS
+from inferdoc_dev.rule_tests.observation_tests import COMPOSED
 from tests.generate.conftest import GENERATED
 
 NAMESPACE = re.compile(r'namespace="([^"]+)"')

@@ -20,8 +20,8 @@ from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.generate.pack_lint import pack_problems
-from inferdoc.generate.pack_tests import tested_files
 from inferdoc.generate.recorded import recorded
+from inferdoc_dev.rule_tests.pack_tests import tested_files
 from tests.generate.conftest import GENERATED, needs_promtool
 
 NEWER = ("limitk", "limit_ratio", "info(", "mad_over_time", "sort_by_label", "double_exponential", "ts_of_")

@@ -12,9 +12,9 @@ from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack_tests import build_tested
 from inferdoc.generate.promtool import test as promtool_test
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
+from inferdoc_dev.rule_tests.pack_tests import build_tested
 from tests.generate.conftest import ROOT, needs_promtool
 
 PLAIN = {"id": "ttft", "title": "First tokens", "signal": "ttft", "percentile": 99, "target": 2.5}

@@ -6,7 +6,7 @@ import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.versions_page import BEGIN, END, OUTSIDE, table, update_versions
+from inferdoc_dev.generate.versions_page import BEGIN, END, OUTSIDE, table, update_versions
 from tests.generate.conftest import ROOT
 
 PAGE = ROOT / "docs" / "versions.md"

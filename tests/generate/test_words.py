@@ -8,10 +8,10 @@ import pytest
 
 from inferdoc.catalogue.conditions import AnyOf, Level, Move, Not
 from inferdoc.errors import InferdocError
-from inferdoc.generate.__main__ import generate, main
 from inferdoc.generate.runbook_sections import update_pages
-from inferdoc.generate.templating import duration, expand, humanize, percentage
 from inferdoc.generate.wording import spoken
+from inferdoc_dev.generate.__main__ import generate, main
+from inferdoc_dev.rule_tests.templating import duration, expand, humanize, percentage
 from tests.generate.conftest import ROOT
 
 PAGES = ROOT / "runbooks"

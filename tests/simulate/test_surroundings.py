@@ -10,8 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from inferdoc.simulate.generator import randomised
-from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.output import write_openmetrics
 from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.randomise import delayed, surrounded
@@ -23,6 +21,8 @@ from inferdoc.simulate.scrape import Scraped, scrape_all
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.simulate.workload import CONVERSATION, Traffic
+from inferdoc_dev.incidents import CAUSES, CONTROLS
+from inferdoc_dev.incidents.generator import randomised
 
 SMALL = """
 id: small

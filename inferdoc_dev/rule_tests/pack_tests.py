@@ -1,0 +1,122 @@
+"""promtool unit tests of an alert pack, as texts by path: beside the rules in alerts/generated/tests."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from inferdoc.catalogue.content import content_file
+from inferdoc.catalogue.load import Catalogue
+from inferdoc.errors import InferdocError
+from inferdoc.generate import promtool
+from inferdoc.generate.alerts import TESTS, alert_files
+from inferdoc.generate.cause_rules import alert_name
+from inferdoc.generate.document import MARK, write, yaml_text
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.operational import load_operational
+from inferdoc.generate.pack import GROUPS, RECORDING, RULES, Pack
+from inferdoc.generate.rule_sets import RuleSetName
+from inferdoc.generate.slo import slo_rules, watched
+from inferdoc_dev.rule_tests.burn_tests import burn_test
+from inferdoc_dev.rule_tests.cases import cases
+from inferdoc_dev.rule_tests.cause_tests import cause_test
+from inferdoc_dev.rule_tests.observation_tests import observation_tests
+from inferdoc_dev.rule_tests.operational_tests import operational_test
+from inferdoc_dev.rule_tests.slo_tests import slo_test, waiting_tests
+from inferdoc_dev.rule_tests.timing_tests import timing_test
+
+RULE_FILES = [f"../{RECORDING}", f"../{RULES}"]
+ABOUT_PARTS = "promtool test rules on what alerts are made of: each observation for itself, and how rules join them."
+
+
+@dataclass(frozen=True)
+class PackTests:
+    """files: text by path; untested: limits of a record that no input series can test, by record."""
+
+    files: dict[Path, str]
+    untested: dict[str, tuple[str, ...]]
+
+
+def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> PackTests:
+    """The unit tests of a pack that `build_pack` made of the same catalogue and links. The set `full` also has tests of
+    observations, of limits and of waits.
+
+    Raises CatalogueError or InferdocError for a declaration that cannot become a test.
+    """
+    rules = {rule.name: rule for rule in pack.rules}
+    files: dict[Path, str] = {}
+    untested: dict[str, tuple[str, ...]] = {}
+
+    def add(name: str, test: dict[str, Any], about: str) -> None:
+        files[TESTS / f"{name}_test.yaml"] = yaml_text(test, about)
+
+    generated = []
+    for name, recipe in catalogue.recipes.items():
+        rule = rules.get(alert_name(name))
+        if rule is None:
+            continue
+        if recipe.alert and recipe.alert.expr:
+            files[TESTS / f"{name}_test.yaml"] = _by_hand(name, catalogue)
+            continue
+        generated.append(recipe)
+        found = cases(recipe, catalogue)
+        test = cause_test(recipe, rule, catalogue, found, RULE_FILES, list(GROUPS))
+        add(name, test, f"promtool test rules on {rule.name}.")
+        if pack.rule_set != "pages":  # it reads observations by the names of their records
+            timing = timing_test(recipe, rule, found, RULE_FILES, list(GROUPS))
+            add(f"{name}-timing", timing, f"When {rule.name} waits, fires and clears.")
+    if pack.rule_set == "full":
+        exprs = {promtool.name_of(rule): str(rule["expr"]) for group in pack.groups for rule in group["rules"]}
+        parts = observation_tests(exprs, generated, pack.rendering, catalogue, RULE_FILES, list(GROUPS))
+        untested = parts.none
+        for kind, test in parts.files.items():
+            add(kind, test, ABOUT_PARTS)
+    for slo in watched(catalogue):
+        own = [rule for rule in slo_rules(slo, catalogue, links) if rule.name in rules]
+        add(
+            f"slo-{slo.id}",
+            slo_test(slo, catalogue, own, RULE_FILES, list(GROUPS)),
+            f"promtool test rules on the objective {slo.id}.",
+        )
+        if pack.rule_set == "full":
+            waits = waiting_tests(slo, catalogue, own)
+            burns = burn_test(slo, own, catalogue.objectives.min_events, RULE_FILES, list(GROUPS), waits)
+            add(f"slo-{slo.id}-limits", burns, f"The limits and waits of {slo.id}.")
+    for each in load_operational(catalogue.overlays).alerts:
+        if each.alert in rules:
+            test = operational_test(each, rules[each.alert], RULE_FILES, list(GROUPS))
+            add(each.alert, test, f"promtool test rules on {each.alert}.")
+    return PackTests(files, untested)
+
+
+def tested_files(
+    catalogue: Catalogue, links: GeneratedLinks, rule_set: RuleSetName = "full"
+) -> tuple[dict[Path, str], list[str]]:
+    """The files of the alert pack with its unit tests; remarks, with the limits that no series can test.
+
+    Raises CatalogueError or InferdocError for a declaration that cannot become rules or tests.
+    """
+    made = alert_files(catalogue, links, rule_set=rule_set)
+    tests = build_tests(made.pack, catalogue, links)
+    remarks = [f"no series test {', '.join(limits)} of {name}" for name, limits in tests.untested.items()]
+    return made.files | tests.files, made.remarks + remarks
+
+
+def build_tested(
+    catalogue: Catalogue, links: GeneratedLinks, folder: Path, rule_set: RuleSetName = "full"
+) -> tuple[list[str], list[str]]:
+    """Bring a folder up to date; what changed, and remarks. Raises what `tested_files` does, and InferdocError for a
+    folder that cannot be written."""
+    files, remarks = tested_files(catalogue, links, rule_set)
+    return write(files, folder), remarks
+
+
+def _by_hand(name: str, catalogue: Catalogue) -> str:
+    """The test of a cause that has an `expr` of its own: alerts/tests/<id>_test.yaml."""
+    path = content_file("alerts", f"tests/{name}_test.yaml", catalogue.overlays)
+    if path is None:
+        raise InferdocError(
+            f"alerts/tests/{name}_test.yaml: missing; a cause with an `expr` of its own brings its test"
+        )
+    return MARK + path.read_text("utf-8")
