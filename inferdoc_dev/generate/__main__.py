@@ -20,14 +20,14 @@ from inferdoc_dev.generate.editor_schema import update_schemas
 from inferdoc_dev.generate.family_pages import update_family_pages
 from inferdoc_dev.generate.versions_page import update_versions
 from inferdoc_dev.rule_tests.mutation_report import main as mutate
-from inferdoc_dev.rule_tests.pack_tests import tested_files
+from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 
 
 def generate(root: Path, *, check: bool = False) -> list[str]:
     """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables of
     docs/coverage.md and docs/versions.md and the schemas of diagnostics/ up to date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
-    changed = write(tested_files(catalogue, links)[0], root / "alerts" / "generated", check=check)
+    changed = write(files_with_tests(catalogue, links)[0], root / "alerts" / "generated", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)
     changed += update_family_pages(root / "runbooks", check, catalogue)

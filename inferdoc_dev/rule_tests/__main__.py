@@ -9,7 +9,7 @@ from pathlib import Path
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc_dev.rule_tests.pack_tests import build_tested
+from inferdoc_dev.rule_tests.pack_tests import build_with_tests
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -21,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     given = parser.parse_args(arguments)
     try:
-        changed, remarks = build_tested(load_catalogue(tuple(given.catalogue)), GeneratedLinks(), given.out)
+        changed, remarks = build_with_tests(load_catalogue(tuple(given.catalogue)), GeneratedLinks(), given.out)
     except InferdocError as error:
         print(f"inferdoc: {error}", file=sys.stderr)
         return error.exit_code

@@ -90,7 +90,7 @@ def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> Pack
     return PackTests(files, untested)
 
 
-def tested_files(
+def files_with_tests(
     catalogue: Catalogue, links: GeneratedLinks, rule_set: RuleSetName = "full"
 ) -> tuple[dict[Path, str], list[str]]:
     """The files of the alert pack with its unit tests; remarks, with the limits that no series can test.
@@ -103,12 +103,12 @@ def tested_files(
     return made.files | tests.files, made.remarks + remarks
 
 
-def build_tested(
+def build_with_tests(
     catalogue: Catalogue, links: GeneratedLinks, folder: Path, rule_set: RuleSetName = "full"
 ) -> tuple[list[str], list[str]]:
-    """Bring a folder up to date; what changed, and remarks. Raises what `tested_files` does, and InferdocError for a
-    folder that cannot be written."""
-    files, remarks = tested_files(catalogue, links, rule_set)
+    """Bring a folder up to date; what changed, and remarks. Raises what `files_with_tests` raises, and
+    InferdocError for a folder that cannot be written."""
+    files, remarks = files_with_tests(catalogue, links, rule_set)
     return write(files, folder), remarks
 
 

@@ -21,7 +21,7 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.generate.pack_lint import pack_problems
 from inferdoc.generate.recorded import recorded
-from inferdoc_dev.rule_tests.pack_tests import tested_files
+from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 from tests.generate.conftest import GENERATED, needs_promtool
 
 NEWER = ("limitk", "limit_ratio", "info(", "mad_over_time", "sort_by_label", "double_exponential", "ts_of_")
@@ -32,7 +32,7 @@ SHORT_ALONE = re.compile(r"(?<![a-z_])(rate|increase)\([^)]*\[(?:30s|1m)\](?!\) 
 
 def test_the_committed_files_are_what_the_declarations_give(tmp_path):
     (tmp_path / "alerts").mkdir()  # an empty overlay: nothing that was cached before is used
-    files, _ = tested_files(load_catalogue((tmp_path,)), GeneratedLinks())
+    files, _ = files_with_tests(load_catalogue((tmp_path,)), GeneratedLinks())
     assert write(files, GENERATED, check=True) == [], "run make generate"
 
 
