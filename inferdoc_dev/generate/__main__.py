@@ -10,31 +10,38 @@ from pathlib import Path
 from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.boards import build_boards
-from inferdoc.generate.document import write
+from inferdoc.generate.boards import board_files
+from inferdoc.generate.document import Change, apply_changes, folder_changes
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.runbook_sections import update_pages
-from inferdoc_dev.generate.boards_page import update_boards
-from inferdoc_dev.generate.coverage_page import update_coverage
-from inferdoc_dev.generate.editor_schema import update_schemas
-from inferdoc_dev.generate.family_pages import update_family_pages
-from inferdoc_dev.generate.versions_page import update_versions
+from inferdoc.generate.runbook_sections import runbook_changes
+from inferdoc_dev.generate.boards_page import board_page_changes
+from inferdoc_dev.generate.coverage_page import coverage_changes
+from inferdoc_dev.generate.editor_schema import schema_changes
+from inferdoc_dev.generate.family_pages import family_page_changes
+from inferdoc_dev.generate.versions_page import version_changes
 from inferdoc_dev.rule_tests.mutation_report import main as mutate
 from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 
 
-def generate(root: Path, *, check: bool = False) -> list[str]:
-    """Bring alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables of
-    docs/coverage.md and docs/versions.md and the schemas of diagnostics/ up to date under a root; what differed."""
+def changes(root: Path) -> tuple[list[Change], list[str]]:
+    """What differs under a root: alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables
+    of docs/coverage.md and docs/versions.md and the schemas of diagnostics/. And the rules without a test.
+
+    Raises CatalogueError or InferdocError for a declaration or a page that is wrong.
+    """
     catalogue, links = load_catalogue(), GeneratedLinks()
-    changed = write(files_with_tests(catalogue, links)[0], root / "alerts" / "generated", check=check)
-    changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
-    changed += update_pages(root / "runbooks", check, catalogue)
-    changed += update_family_pages(root / "runbooks", check, catalogue)
-    changed += update_boards(root / "docs" / "boards.md", catalogue, check)
-    changed += update_coverage(root / "docs" / "coverage.md", root / "fixtures" / "pages", catalogue, check)
-    changed += update_versions(root / "docs" / "versions.md", catalogue, check)
-    return changed + update_schemas(root / "diagnostics", catalogue, check=check)
+    alerts, remarks = files_with_tests(catalogue, links)
+    found = [
+        *folder_changes(alerts, root / "alerts" / "generated"),
+        *folder_changes(board_files(catalogue, links), root / "dashboards" / "generated"),
+        *runbook_changes(root / "runbooks", catalogue),
+        *family_page_changes(root / "runbooks", catalogue),
+        *board_page_changes(root / "docs" / "boards.md", catalogue),
+        *coverage_changes(root / "docs" / "coverage.md", root / "fixtures" / "pages", catalogue),
+        *version_changes(root / "docs" / "versions.md", catalogue),
+        *schema_changes(root / "diagnostics", catalogue),
+    ]
+    return found, remarks
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -46,10 +53,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where something is out of date")
     asked = parser.parse_args(given)
     try:
-        changed = generate(content_root(), check=asked.check)
+        found, remarks = changes(content_root())
+        changed = apply_changes(found, check=asked.check)
     except InferdocError as error:
         print(f"inferdoc: {error}", file=sys.stderr)
         return error.exit_code
+    for line in remarks:
+        print(line, file=sys.stderr)
     for line in changed:
         print(line)
     return 1 if asked.check and changed else 0

@@ -7,17 +7,17 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.generate.board_spec import BoardSpec, load_boards
-from inferdoc.generate.document import update_section
+from inferdoc.generate.document import Change, section_changes
 
 BEGIN = "<!-- boards: generated from dashboards/*.yaml -->\n"
 END = "<!-- /boards -->"
 FIRST = "fleet-overview"
 
 
-def update_boards(page: Path, catalogue: Catalogue, check: bool = False) -> list[str]:
-    """Bring the page up to date; one line where it differed. Nothing where there is no page, as in an installation.
-    Raises InferdocError for a page without its markers or that cannot be written."""
-    return update_section(page, BEGIN, END, lambda: sections(catalogue), check)
+def board_page_changes(page: Path, catalogue: Catalogue) -> list[Change]:
+    """The page, if it differs. Nothing where there is no page, as in an installation.
+    Raises InferdocError for a page without its markers."""
+    return section_changes(page, BEGIN, END, lambda: sections(catalogue))
 
 
 def sections(catalogue: Catalogue) -> Iterator[str]:

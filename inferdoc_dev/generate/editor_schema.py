@@ -13,6 +13,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import ABOUT, Observation, ObservationFile
 from inferdoc.catalogue.recipe_file import RecipeFile
 from inferdoc.catalogue.steps import ActionFile
+from inferdoc.generate.document import Change, file_changes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: dict[str, tuple[str, type[msgspec.Struct]]] = {
@@ -93,13 +94,6 @@ def _offer(schema: Any, kind: str) -> None:
         _offer(each, kind)
 
 
-def update_schemas(folder: Path, catalogue: Catalogue, *, check: bool = False) -> list[str]:
-    """Bring the schemas in a folder up to date; what differed, one line each. check: write nothing."""
-    changed = []
-    for name in FILES:
-        path, text = folder / name, json.dumps(editor_schema(name, catalogue), indent=1) + "\n"
-        if not path.is_file() or path.read_text("utf-8") != text:
-            changed.append(f"{path}: out of date")
-            if not check:
-                path.write_text(text, "utf-8")
-    return changed
+def schema_changes(folder: Path, catalogue: Catalogue) -> list[Change]:
+    """The schemas of a folder that differ."""
+    return file_changes({folder / name: json.dumps(editor_schema(name, catalogue), indent=1) + "\n" for name in FILES})

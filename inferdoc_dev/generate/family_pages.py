@@ -8,23 +8,16 @@ from pathlib import Path
 from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.family import Family
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.runbook_sections import listed, wrapped, write
+from inferdoc.generate.document import Change, file_changes
+from inferdoc.generate.runbook_sections import listed, wrapped
 
 NOTICE = "<!-- generated from diagnostics/families.yaml -->"
 
 
-def update_family_pages(folder: Path, check: bool, catalogue: Catalogue) -> list[str]:
-    """Bring the pages up to date; one line per page that differed (with `check` it still does)."""
-    changed = []
-    for family in catalogue.families.values():
-        if family.shown is None:
-            continue
-        page, text = folder / f"{family.id}.md", "\n".join(_lines(family, catalogue)) + "\n"
-        if not page.is_file() or page.read_text("utf-8") != text:
-            changed.append(f"{page}: out of date")
-            if not check:
-                write(page, text)
-    return changed
+def family_page_changes(folder: Path, catalogue: Catalogue) -> list[Change]:
+    """The pages that differ."""
+    shown = [family for family in catalogue.families.values() if family.shown is not None]
+    return file_changes({folder / f"{family.id}.md": "\n".join(_lines(family, catalogue)) + "\n" for family in shown})
 
 
 def _lines(family: Family, catalogue: Catalogue) -> Iterator[str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Exporter
-from inferdoc.generate.document import update_section
+from inferdoc.generate.document import Change, section_changes
 from inferdoc_dev.generate.read_metrics import read_names, unread
 
 BEGIN = "<!-- versions: generated from collectors/*.yaml -->\n"
@@ -17,10 +17,10 @@ OUTSIDE = ("inferdoc", "prometheus")
 """Exporters without releases of their own: what inferdoc writes itself, and what every scraper adds."""
 
 
-def update_versions(page: Path, catalogue: Catalogue, check: bool = False) -> list[str]:
-    """Bring the page up to date; one line where it differed. Nothing where there is no page, as in an installation.
-    Raises InferdocError for a page without its markers or that cannot be written."""
-    return update_section(page, BEGIN, END, lambda: table(catalogue), check)
+def version_changes(page: Path, catalogue: Catalogue) -> list[Change]:
+    """The page, if it differs. Nothing where there is no page, as in an installation.
+    Raises InferdocError for a page without its markers."""
+    return section_changes(page, BEGIN, END, lambda: table(catalogue))
 
 
 def table(catalogue: Catalogue) -> Iterator[str]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 from inferdoc.generate.alerts import TESTS, alert_files
@@ -19,7 +20,7 @@ from inferdoc.generate.pack import GROUPS, RECORDING, RULES, Pack
 from inferdoc.generate.rule_sets import RuleSetName
 from inferdoc.generate.slo import slo_rules, watched
 from inferdoc_dev.rule_tests.burn_tests import burn_test
-from inferdoc_dev.rule_tests.cases import cases
+from inferdoc_dev.rule_tests.cases import Case, cases
 from inferdoc_dev.rule_tests.cause_tests import cause_test
 from inferdoc_dev.rule_tests.observation_tests import observation_tests
 from inferdoc_dev.rule_tests.operational_tests import operational_test
@@ -32,21 +33,25 @@ ABOUT_PARTS = "promtool test rules on what alerts are made of: each observation 
 
 @dataclass(frozen=True)
 class PackTests:
-    """files: text by path; untested: limits of a record that no input series can test, by record."""
+    """files: text by path; untested: limits of a record that no input series can test, by record; unsolved: why a rule
+    has no test."""
 
     files: dict[Path, str]
     untested: dict[str, tuple[str, ...]]
+    unsolved: tuple[str, ...] = ()
 
 
 def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> PackTests:
     """The unit tests of a pack that `build_pack` made of the same catalogue and links. The set `full` also has tests of
     observations, of limits and of waits.
 
-    Raises CatalogueError or InferdocError for a declaration that cannot become a test.
+    Raises CatalogueError or InferdocError for an observation or objective that cannot become a test. A cause that
+    cannot is in `unsolved`.
     """
     rules = {rule.name: rule for rule in pack.rules}
     files: dict[Path, str] = {}
     untested: dict[str, tuple[str, ...]] = {}
+    unsolved = []
 
     def add(name: str, test: dict[str, Any], about: str) -> None:
         files[TESTS / f"{name}_test.yaml"] = yaml_text(test, about)
@@ -56,11 +61,16 @@ def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> Pack
         rule = rules.get(alert_name(name))
         if rule is None:
             continue
-        if recipe.alert and recipe.alert.expr:
-            files[TESTS / f"{name}_test.yaml"] = _by_hand(name, catalogue)
+        written = content_file("alerts", f"tests/{name}_test.yaml", catalogue.overlays)
+        if written is not None:
+            files[TESTS / f"{name}_test.yaml"] = MARK + written.read_text("utf-8")
+            continue
+        try:
+            found = _cases(recipe, catalogue)
+        except InferdocError as error:
+            unsolved.append(f"{error}; write alerts/tests/{name}_test.yaml")
             continue
         generated.append(recipe)
-        found = cases(recipe, catalogue)
         test = cause_test(recipe, rule, catalogue, found, RULE_FILES, list(GROUPS))
         add(name, test, f"promtool test rules on {rule.name}.")
         if pack.rule_set != "pages":  # it reads observations by the names of their records
@@ -87,20 +97,20 @@ def build_tests(pack: Pack, catalogue: Catalogue, links: GeneratedLinks) -> Pack
         if each.alert in rules:
             test = operational_test(each, rules[each.alert], RULE_FILES, list(GROUPS))
             add(each.alert, test, f"promtool test rules on {each.alert}.")
-    return PackTests(files, untested)
+    return PackTests(files, untested, tuple(unsolved))
 
 
 def files_with_tests(
     catalogue: Catalogue, links: GeneratedLinks, rule_set: RuleSetName = "full"
 ) -> tuple[dict[Path, str], list[str]]:
-    """The files of the alert pack with its unit tests; remarks, with the limits that no series can test.
+    """The files of the alert pack with its unit tests; a line for each rule or limit that has no test.
 
     Raises CatalogueError or InferdocError for a declaration that cannot become rules or tests.
     """
     made = alert_files(catalogue, links, rule_set=rule_set)
     tests = build_tests(made.pack, catalogue, links)
     remarks = [f"no series test {', '.join(limits)} of {name}" for name, limits in tests.untested.items()]
-    return made.files | tests.files, made.remarks + remarks
+    return made.files | tests.files, [*remarks, *tests.unsolved]
 
 
 def build_with_tests(
@@ -112,11 +122,8 @@ def build_with_tests(
     return write(files, folder), remarks
 
 
-def _by_hand(name: str, catalogue: Catalogue) -> str:
-    """The test of a cause that has an `expr` of its own: alerts/tests/<id>_test.yaml."""
-    path = content_file("alerts", f"tests/{name}_test.yaml", catalogue.overlays)
-    if path is None:
-        raise InferdocError(
-            f"alerts/tests/{name}_test.yaml: missing; a cause with an `expr` of its own brings its test"
-        )
-    return MARK + path.read_text("utf-8")
+def _cases(recipe: Recipe, catalogue: Catalogue) -> tuple[Case, ...]:
+    """Raises InferdocError for a cause whose expression was written by hand, or that no series can test."""
+    if recipe.alert and recipe.alert.expr:
+        raise InferdocError(f"{recipe.id}: no test follows from an `expr`")
+    return cases(recipe, catalogue)
