@@ -255,7 +255,7 @@ def check_plan(
 
     from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
     from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.readback import MOMENTARY, SCHEDULED
+    from inferdoc.prewarm.emit.registry import MODULES
     from inferdoc.prewarm.tuning_words import tuning_words
 
     made = read_plan(path)
@@ -276,7 +276,7 @@ def check_plan(
             found = TargetCheck(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
             verdicts.append(found or compare(own, text, goals[0], row.zone, options))
             continue
-        for goal in goals or (*SCHEDULED, *MOMENTARY, "daily"):
+        for goal in goals or MODULES:
             if goal != "hpa" or row.base > 0:
                 verdicts += check(made, row.name, goal, ZONES, options)
     if output == "json":

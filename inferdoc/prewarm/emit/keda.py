@@ -23,6 +23,7 @@ from inferdoc.prewarm.emit.base import (
 )
 from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
+from inferdoc.prewarm.emit.target import Target
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
@@ -183,3 +184,6 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
         raise InferdocError(
             f"ScaledObject {name} has a scalingModifiers.formula: a cron trigger it does not name is ignored"
         )
+
+
+TARGETS = {"keda-cron": Target(keda_cron)}

@@ -8,8 +8,9 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
 from inferdoc.prewarm.emit.keda import merged, scaled_object
 from inferdoc.prewarm.emit.metric_lines import BUDGET, FLOOR, MAXIMUM, UNTIL, metric_text
+from inferdoc.prewarm.emit.target import Target
 from inferdoc.prewarm.emit.triggers import PREFIX
-from inferdoc.prewarm.plan import PlanRow, pool_plan
+from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
 
 
 def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
@@ -63,3 +64,21 @@ def plan_metrics(plan: PlanRow, options: EmitOptions) -> dict[str, dict[str, flo
         MAXIMUM: {p.row.name: p.row.maximum for p in pools},
         BUDGET: {p.row.name: p.row.policy.budget_hours for p in pools if p.row.policy.budget_hours is not None},
     }
+
+
+def as_json(plan: PlanRow, options: EmitOptions) -> str:
+    """The plan itself, after the check for staleness."""
+    fresh(plan, options.now)
+    return to_json(plan)
+
+
+def _read_textfile(text: str, pool: str) -> int:
+    line = next(line for line in text.splitlines() if line.startswith(f'{FLOOR}{{pool="{pool}"}}'))
+    return int(line.split()[-1])
+
+
+TARGETS = {
+    "keda-prometheus": Target(keda_prometheus, "moment"),
+    "textfile": Target(textfile, "moment", manifests=False, read_moment=_read_textfile),
+    "json": Target(as_json, "moment", manifests=False),
+}

@@ -6,11 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.aim import aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.llm_service import llm_service
+from inferdoc.prewarm.emit.target import Target
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
 
@@ -147,3 +149,16 @@ def lws(plan: PlanRow, options: EmitOptions) -> str:
         options, kind="LeaderWorkerSet", pool=None, name=options.name or look(existing, "metadata", "name")
     )
     return cronjob_for(plan, changed, aim_of("LeaderWorkerSet"), rows=[groups], said=said)
+
+
+def _read_hpa(text: str, _: str) -> int:
+    return int(load_yaml(text)["spec"]["minReplicas"])
+
+
+TARGETS = {
+    "hpa": Target(hpa, "moment", read_moment=_read_hpa),
+    "cronjob": Target(cronjob, patched=aim_of("hpa")),
+    "kserve": Target(kserve, patched=aim_of("kserve")),
+    "wva": Target(wva, patched=aim_of("wva")),
+    "lws": Target(lws, patched=aim_of("lws")),
+}
