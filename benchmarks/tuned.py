@@ -25,9 +25,8 @@ from inferdoc.forecast.units import Rate
 from inferdoc.prewarm.backtest import default_capacity
 from inferdoc.prewarm.build import Capacity, Wish, ahead_at, unit_of
 from inferdoc.prewarm.policy import AVOIDED, POLICIES, PRICE, Limits, Setting, settings_of
-from inferdoc.prewarm.replay import oracle, reactive
+from inferdoc.prewarm.replay import WalkedDay, followed, oracle, reactive, walk
 from inferdoc.prewarm.tune import Replays, Tally, tuned, with_setting
-from inferdoc.prewarm.walk import WalkedDay, followed, walk
 
 MOST = 100_000
 

@@ -23,9 +23,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.alertmanager import Route, Routing, configuration
 from inferdoc.generate.boards import build_boards, check_boards
-from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.document import yaml_text
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import GeneratedLinks, diagnose_command
 from inferdoc.generate.pod_info import pod_records
 from inferdoc.generate.slo import slo_records, slo_rules, slow_records
 from inferdoc.prewarm.emit.base import EmitOptions

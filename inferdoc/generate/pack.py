@@ -12,11 +12,11 @@ from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
 from inferdoc.generate.document import yaml_text
 from inferdoc.generate.every_engine import expanded
-from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules
 from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
+from inferdoc.generate.promql_labels import refuse_joins
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set

@@ -18,8 +18,7 @@ from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.llm_service import refuse_llm_service
-from inferdoc.prewarm.emit.metric import plan_metrics
-from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text, values_of
+from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
 from inferdoc.prewarm.emit.parts import in_domain, part_of
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
 from inferdoc.prewarm.guide import Goal, Guide

@@ -214,9 +214,8 @@ def replay(
     target: str | None,
 ) -> int:
     """Back-tests on the end of a CSV file."""
-    from inferdoc.prewarm.backtest import Trial, backtest
-    from inferdoc.prewarm.report import to_image, to_table
-    from inferdoc.prewarm.report import to_json as report_json
+    from inferdoc.prewarm.backtest import Trial, backtest, to_image, to_table
+    from inferdoc.prewarm.backtest import to_json as report_json
 
     trial = Trial(
         cold_start=seconds_of(cold_start, "--cold-start"),
@@ -256,7 +255,7 @@ def check_plan(
     from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import MODULES
-    from inferdoc.prewarm.tuning_words import tuning_words
+    from inferdoc.prewarm.explain import tuning_words
 
     made = read_plan(path)
     if (manifest or existing) and len(goals) != 1:

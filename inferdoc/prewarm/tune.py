@@ -16,8 +16,7 @@ from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.build import Outlook, Wish, ahead_at
 from inferdoc.prewarm.plan import PoolRow, SettingRow, TuningRow
 from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
-from inferdoc.prewarm.replay import Site, oracle, per_minute, reactive, unserved
-from inferdoc.prewarm.walk import WalkedDay, followed, walk
+from inferdoc.prewarm.replay import Site, WalkedDay, followed, oracle, per_minute, reactive, unserved, walk
 
 REPLAYED_DAYS = 7
 """One of each day of the week."""

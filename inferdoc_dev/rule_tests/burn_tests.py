@@ -10,7 +10,7 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import SPEEDS, budget
-from inferdoc.generate.slo_names import alert_name, record_name
+from inferdoc.generate.slo_events import alert_name, record_name
 from inferdoc.times import length_of
 from inferdoc_dev.rule_tests.signal_values import MARGIN
 

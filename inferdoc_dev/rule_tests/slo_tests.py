@@ -14,9 +14,8 @@ from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
-from inferdoc.generate.slo_events import GAPS, LABELS, counted_as, in_buckets, mean_series
+from inferdoc.generate.slo_events import GAPS, LABELS, NOW, alert_name, counted_as, in_buckets, mean_series
 from inferdoc.generate.slo_latency import CHANCE, FAR, FELT, FEWEST_BEFORE, FEWEST_FAR, FEWEST_ON_A_POD, SLOWER
-from inferdoc.generate.slo_names import NOW, alert_name
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 from inferdoc.times import length_of

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from inferdoc.errors import InferdocError
-from inferdoc.generate.commands import NOW, QUOTED, SERVER
+from inferdoc.generate.links import NOW, QUOTED, SERVER
 
 TEMPLATE = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}|\{\{ (.+?) \}\}")
 VALUE = re.compile(f"{re.escape(QUOTED)}|{re.escape('{{ . }}')}")

@@ -20,12 +20,12 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Wish, outlook, shaped
+from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.plan import TuningRow
 from inferdoc.prewarm.policy import POLICIES, Limits, Setting, settings_of
+from inferdoc.prewarm.replay import followed, walk
 from inferdoc.prewarm.tune import GridReplay, Tried, chosen, replay_grid, tuned, without_luck
-from inferdoc.prewarm.tuning_words import tuning_words
-from inferdoc.prewarm.walk import followed, walk
 
 USUAL = Setting(0.9, 1.0)
 CHEAP, MIDDLE, DEAR = Setting(0.5, 0.8), Setting(0.7, 1.0), Setting(0.95, 1.2)
