@@ -26,8 +26,8 @@ NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "outp
 def _request(context: click.Context) -> Any:
     """The other options of this call, defaults included, as a later call can repeat them."""
     from inferdoc.prewarm.command import text_of
-    from inferdoc.prewarm.fleet_wish import PerPool
     from inferdoc.prewarm.plan import PlanRequest
+    from inferdoc.prewarm.plan_options import PerPool
 
     words, files = [], {}
     for option in context.command.params:

@@ -37,7 +37,7 @@ from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
 from inferdoc.headroom.room import room_part
 from inferdoc.headroom.where import Whereabouts, whereabouts
-from inferdoc.prewarm.fleet_wish import PerPool
+from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.slo.attainment import place_of, place_text
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import read_history

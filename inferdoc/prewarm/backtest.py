@@ -22,7 +22,7 @@ from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Load, Rate
-from inferdoc.prewarm.build import Capacity, Wish, load_per_second, unit_of
+from inferdoc.prewarm.build import Capacity, PoolOptions, load_per_second, unit_of
 from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
 from inferdoc.prewarm.replay import (
     TARGET,
@@ -195,7 +195,7 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
 
 def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
     """The balanced plan as a weekly schedule, made anew each day from what was known then."""
-    wish = Wish(
+    wish = PoolOptions(
         request=Request(7 * DAY, trial.zone),
         policy=POLICIES["balanced"],
         capacity=Capacity(capacity),

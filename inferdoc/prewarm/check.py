@@ -11,22 +11,22 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm import oracle
-from inferdoc.prewarm.emit.aim import look
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
 from inferdoc.prewarm.emit.parts import part_of, place_on
+from inferdoc.prewarm.emit.patch_target import look
 from inferdoc.prewarm.emit.registry import emit, target_of
 from inferdoc.prewarm.emit.triggers import untouched
-from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
 from inferdoc.prewarm.readback import (
-    aim_at,
     floor_given,
     floor_wanted,
     objects,
+    patched_object,
     place_of,
 )
 from inferdoc.prewarm.record import own_floor
+from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.schemas import faults, trigger_faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments
 
@@ -164,14 +164,14 @@ def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list
     found = objects(text) if target_of(target).manifests else []
     place = None if not found else place_of(found[0], plan)
     if place is not None:
-        return oracle.release_faults(found, place.word)
+        return reference_check.release_faults(found, place.word)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
-    aim = aim_at(target, options, plan)
+    aim = patched_object(target, options, plan)
     base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
         base = own_floor(part_of(options.existing, aim.domain), look(options.existing, *aim.field))
-    return oracle.ending_faults(found, aim.word, plan.valid_until, base)
+    return reference_check.ending_faults(found, aim.word, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:

@@ -19,8 +19,8 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.build import LONGEST, Outlook, build_plan
 from inferdoc.prewarm.explain import explain
-from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
+from inferdoc.prewarm.plan_options import PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.source.base import incomplete
 from inferdoc.times import moment_of, seconds_of
@@ -79,7 +79,7 @@ def plan(
         holidays=agenda.holidays,
         events=agenda.events,
     )
-    wish = FleetWish(
+    wish = PlanOptions(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),

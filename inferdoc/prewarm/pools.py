@@ -19,8 +19,8 @@ from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Outlook, outlook, shaped
 from inferdoc.prewarm.families import Ahead, led, started_together, tied
-from inferdoc.prewarm.fleet_wish import FleetWish
 from inferdoc.prewarm.plan import PoolRow
+from inferdoc.prewarm.plan_options import PlanOptions
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
 from inferdoc.prewarm.tune import REPLAYED_DAYS, tuned
@@ -96,7 +96,7 @@ class Planned:
     seen: dict[str, tuple[LoadSeries, Outlook]] = field(default_factory=dict)
 
 
-def plan_pools(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def plan_pools(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
     planned."""
     made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
@@ -113,7 +113,7 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def _of_file(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     (series,) = origin.series()
     name = clean(series.name)
     _refuse_unknown(asked, {name})
@@ -130,7 +130,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     return Planned([shaped(ahead, wish)], [], {name: (series, ahead)})
 
 
-def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def _of_source(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     from inferdoc.forecast.fromsource import called_alike, pool_name
 
     origin, asked = _with_replayed_days(origin, asked)
@@ -171,7 +171,7 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out, seen)
 
 
-def _with_replayed_days(origin: Origin, asked: FleetWish) -> tuple[Origin, FleetWish]:
+def _with_replayed_days(origin: Origin, asked: PlanOptions) -> tuple[Origin, PlanOptions]:
     """Where days are replayed they are read beyond the history that is asked for: each is planned from as much as the
     plan itself."""
     if not asked.tune:
@@ -185,7 +185,7 @@ def _tuned(each: Ahead) -> Ahead:
     return replace(each, outlook=ahead, wish=wish)
 
 
-def _refuse_unknown(asked: FleetWish, pools: set[str]) -> None:
+def _refuse_unknown(asked: PlanOptions, pools: set[str]) -> None:
     unknown = sorted(asked.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
@@ -241,7 +241,7 @@ class _Starts:
         return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, usual.value)
 
 
-def _choices(origin: Origin, asked: FleetWish, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+def _choices(origin: Origin, asked: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
     """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
     given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:

@@ -13,7 +13,7 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.forecast.engine import HISTORY_DAYS, forecast
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.prewarm.build import Wish, ahead_at, shaped
+from inferdoc.prewarm.build import PoolOptions, ahead_at, shaped
 from inferdoc.prewarm.plan import pool_plan
 from inferdoc.prewarm.week import minute_of_week
 
@@ -33,7 +33,7 @@ class WalkedDay:
         return (self.end - self.begin) // 60
 
 
-def walk(series: LoadSeries, wish: Wish, begin: int, levels: Sequence[float]) -> list[WalkedDay]:
+def walk(series: LoadSeries, wish: PoolOptions, begin: int, levels: Sequence[float]) -> list[WalkedDay]:
     """The days of a series from Unix seconds `begin` to its end, each forecast from what was known before it. levels:
     quantiles that the forecasts hold; series: outages already taken for gaps."""
     wanted = tuple(sorted({0.5, 0.95, *levels}))
@@ -45,7 +45,7 @@ def walk(series: LoadSeries, wish: Wish, begin: int, levels: Sequence[float]) ->
     return days
 
 
-def followed(days: Sequence[WalkedDay], wish: Wish) -> np.ndarray:
+def followed(days: Sequence[WalkedDay], wish: PoolOptions) -> np.ndarray:
     """int64[minutes]: the floor of each day's own plan, one after another; the minimum where the forecast abstains.
     Raises InferdocError where a plan would hold the maximum all week."""
     zone, parts = zone_of(wish.request.zone), []

@@ -27,8 +27,8 @@ from inferdoc.catalogue.conditions import (
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
+from inferdoc.generate.baseline_rules import POOLED, YOUNG
 from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
-from inferdoc.generate.past import POOLED, YOUNG
 from inferdoc.generate.recorded import Recorded, recorded
 from inferdoc.judging.conditions import promql
 from inferdoc.times import length_of

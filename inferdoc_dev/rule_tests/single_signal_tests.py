@@ -10,7 +10,7 @@ from typing import Any
 from inferdoc.catalogue.conditions import Fact, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.escaping import label_pairs
-from inferdoc.generate.past import PODS_ALONE
+from inferdoc.generate.baseline_rules import PODS_ALONE
 from inferdoc.generate.promql_words import Selector
 from inferdoc.generate.recorded import JOINED, RECORDED_LABELS
 from inferdoc_dev.rule_tests.cause_tests import (

@@ -12,8 +12,8 @@ from inferdoc.errors import CatalogueError
 from inferdoc.generate import promtool
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.prune_rules import needed
 from inferdoc.generate.rule_sets import NAMES, alerts_of_set, cost_of_set
-from inferdoc.generate.thrift import needed
 from inferdoc_dev.rule_tests.pack_tests import build_with_tests
 from tests.cli.command import alone, call
 from tests.generate.conftest import needs_promtool

@@ -27,7 +27,7 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm import build
-from inferdoc.prewarm.build import Capacity, Wish, build_plan
+from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
 from inferdoc.prewarm.check import ZONES, check, prove
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import MODULES, emit, target_of
@@ -49,8 +49,8 @@ def last_week(series: LoadSeries, request: Request) -> Forecast:
     return Forecast(series.name, series.unit, int(series.end), series.step, request.zone, value, quantiles, "last week")
 
 
-def llama(request: Request) -> Wish:
-    return Wish(request, POLICIES["balanced"], CAPACITY, Limits(1, 30), cold_start=300, name="llama")
+def llama(request: Request) -> PoolOptions:
+    return PoolOptions(request, POLICIES["balanced"], CAPACITY, Limits(1, 30), cold_start=300, name="llama")
 
 
 @pytest.fixture(scope="module")

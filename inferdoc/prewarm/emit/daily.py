@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, cron, fresh, labels, prune_words, short_name, to_yaml
 from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, object_rule, rights
+from inferdoc.prewarm.emit.patch_target import patch_target_of
 from inferdoc.prewarm.emit.target import Target
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
 
@@ -66,7 +66,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
         image_line(options.image),
         f"Jobs of a former target go with: {' '.join(prune_words(row.name, options.namespace))}",
     ]
-    rule = object_rule(aim_of("hpa"), options.name or row.name)
+    rule = object_rule(patch_target_of("hpa"), options.name or row.name)
     head = [*rights(pool, options, [rule]), claim, *([files] if plan.files else [])]
     return to_yaml([*head, *made], comments)
 

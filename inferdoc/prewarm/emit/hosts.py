@@ -12,11 +12,11 @@ import numpy as np
 from inferdoc import escaping
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm import oracle
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import EmitOptions, FloorChange, changes, chosen, cron, fresh, stamp_line
 from inferdoc.prewarm.emit.target import Target
-from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
+from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
 
 PROOF_DAYS = 400
@@ -127,11 +127,11 @@ def on_calendar(change: FloorChange, zone: str) -> str:
 
 
 def _read_crontab(span: MinuteSpan, text: str, options: EmitOptions, applied: np.ndarray) -> np.ndarray:
-    return oracle.crontab_floor(span, text, options.host_zone or "UTC", applied)
+    return reference_check.crontab_floor(span, text, options.host_zone or "UTC", applied)
 
 
 def _read_systemd(span: MinuteSpan, text: str, _: EmitOptions, applied: np.ndarray) -> np.ndarray:
-    return oracle.systemd_floor(span, text, applied)
+    return reference_check.systemd_floor(span, text, applied)
 
 
 TARGETS = {

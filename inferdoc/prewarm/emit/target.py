@@ -8,10 +8,10 @@ from typing import Literal
 
 import numpy as np
 
-from inferdoc.prewarm.emit.aim import Aim
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.oracle import MinuteSpan
+from inferdoc.prewarm.emit.patch_target import PatchTarget
 from inferdoc.prewarm.plan import PlanRow
+from inferdoc.prewarm.reference_check import MinuteSpan
 
 
 @dataclass(frozen=True)
@@ -30,6 +30,6 @@ class Target:
     emit: Callable[[PlanRow, EmitOptions], str]
     states: Literal["week", "moment", "nothing"] = "week"
     manifests: bool = True
-    patched: Aim | None = None
+    patched: PatchTarget | None = None
     read_week: Callable[[MinuteSpan, str, EmitOptions, np.ndarray], np.ndarray] | None = None
     read_moment: Callable[[str, str], int | None] = lambda _text, _pool: None

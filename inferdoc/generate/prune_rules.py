@@ -20,7 +20,7 @@ LATER = re.compile(r"\s*(?:[\[{]|offset\b)")
 Groups = list[dict[str, Any]]
 
 
-def thrifty(records: Records, exprs: Collection[str]) -> Records:
+def pruned(records: Records, exprs: Collection[str]) -> Records:
     """The records that expressions rest on, directly or through others."""
     needed = _among(records, _wanted(records.all, exprs))
     now, alone = needed.now, set(_read_once(needed, exprs))

@@ -11,7 +11,7 @@ from inferdoc.prewarm.emit.parts import PREFILL_DOMAIN
 
 
 @dataclass(frozen=True)
-class Aim:
+class PatchTarget:
     """A kind of object whose floor is one field. resource: as kubectl and RBAC name it; group: API group; field: path
     of the floor; ceiling: path of the maximum where one patch must carry both; subresource: `scale` where only that is
     touched; least: the smallest floor the kind accepts; note: what else must hold; domain: of our record on it."""
@@ -73,10 +73,10 @@ def look(tree: dict[str, Any] | None, *path: str) -> Any:
     return found
 
 
-AIMS = {
+PATCH_TARGETS = {
     aim.kind: aim
     for aim in (
-        Aim(
+        PatchTarget(
             "HorizontalPodAutoscaler",
             "autoscaling",
             "horizontalpodautoscalers",
@@ -85,7 +85,7 @@ AIMS = {
             note="maxReplicas must be at least the plan's maximum, and the workload must stand at 1 replica or more: "
             "an HPA whose target is at 0 sleeps.",
         ),
-        Aim(
+        PatchTarget(
             "Deployment",
             "apps",
             "deployments",
@@ -94,7 +94,7 @@ AIMS = {
             note="Only for a workload without any autoscaler (an HPA would undo it at its next sync); "
             "leave spec.replicas out of what you apply.",
         ),
-        Aim(
+        PatchTarget(
             "InferenceService",
             "serving.kserve.io",
             "inferenceservices",
@@ -102,7 +102,7 @@ AIMS = {
             least=1,
             note="Never patch the HPA that KServe makes; the annotation serving.kserve.io/stop overrides the floor.",
         ),
-        Aim(
+        PatchTarget(
             "VariantAutoscaling",
             "llmd.ai",
             "variantautoscalings",
@@ -111,7 +111,7 @@ AIMS = {
             note="maxReplicas is set with it, since its default of 2 would cap the floor. A floor above 0 turns "
             "scale-to-zero off for the whole model.",
         ),
-        Aim(
+        PatchTarget(
             "LeaderWorkerSet",
             "leaderworkerset.x-k8s.io",
             "leaderworkersets",
@@ -122,7 +122,7 @@ AIMS = {
     )
 }
 
-LLM_SERVICE = Aim(
+LLM_SERVICE = PatchTarget(
     "LLMInferenceService",
     "serving.kserve.io",
     "llminferenceservices",
@@ -131,11 +131,11 @@ LLM_SERVICE = Aim(
     note="WVA scales it; the floor is scaling.minReplicas.",
 )
 BY_WORD = {
-    "hpa": AIMS["HorizontalPodAutoscaler"],
-    "deployment": AIMS["Deployment"],
-    "kserve": AIMS["InferenceService"],
-    "wva": AIMS["VariantAutoscaling"],
-    "lws": AIMS["LeaderWorkerSet"],
+    "hpa": PATCH_TARGETS["HorizontalPodAutoscaler"],
+    "deployment": PATCH_TARGETS["Deployment"],
+    "kserve": PATCH_TARGETS["InferenceService"],
+    "wva": PATCH_TARGETS["VariantAutoscaling"],
+    "lws": PATCH_TARGETS["LeaderWorkerSet"],
     "llm-service": LLM_SERVICE,
     "llm-service-prefill": replace(
         LLM_SERVICE, field=("spec", "prefill", "scaling", "minReplicas"), domain=PREFILL_DOMAIN
@@ -144,9 +144,11 @@ BY_WORD = {
 """By the short word of a command line."""
 
 
-def aim_of(kind: str) -> Aim:
+def patch_target_of(kind: str) -> PatchTarget:
     """By kind or by its short word."""
-    found = BY_WORD.get(kind) or AIMS.get(kind)
+    found = BY_WORD.get(kind) or PATCH_TARGETS.get(kind)
     if found is None:
-        raise InferdocError(f"kind `{kind}` cannot be patched; choose one of {', '.join([*BY_WORD, *sorted(AIMS)])}")
+        raise InferdocError(
+            f"kind `{kind}` cannot be patched; choose one of {', '.join([*BY_WORD, *sorted(PATCH_TARGETS)])}"
+        )
     return found

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate, rate_of
-from inferdoc.prewarm.build import Capacity, Wish
+from inferdoc.prewarm.build import Capacity, PoolOptions
 from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits, settings_of
@@ -67,7 +67,7 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
 
 
 @dataclass(frozen=True)
-class FleetWish:
+class PlanOptions:
     """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
     the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead
     of the policy's; safety: factor on the load (None = 1); tune: whether a back-test chooses quantile and safety where
@@ -107,7 +107,7 @@ class FleetWish:
         row = next((row for row in self.previous.pools if row.name == pool), None) if self.previous else None
         return None if row is None or row.forecast.skill is None else not row.forecast.abstained
 
-    def wish(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> Wish:
+    def wish(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> PoolOptions:
         """What is wished of one pool. cold_start: seconds."""
         chosen = POLICIES[self.policy.of(pool)]
         quantile, safety = self.quantile.of(pool), self.safety.of(pool)
@@ -121,7 +121,7 @@ class FleetWish:
             scale_to_zero=self.scale_to_zero,
             windows=self.windows,
         )
-        return Wish(
+        return PoolOptions(
             request=replace(self.request, zone=self.zone.of(pool), followed=self._followed(pool)),
             policy=replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation),
             capacity=capacity,
