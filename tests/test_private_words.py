@@ -31,18 +31,18 @@ MOST: dict[str, int] = {
     "inferdoc/canary": 82,
     "inferdoc/capacity": 35,
     "inferdoc/catalogue": 105,
-    "inferdoc/cli": 28,
+    "inferdoc/cli": 25,
     "inferdoc/cluster": 1,
     "inferdoc/collect": 68,
     "inferdoc/cost": 116,
     "inferdoc/forecast": 137,
-    "inferdoc/generate": 581,
-    "inferdoc/headroom": 112,
+    "inferdoc/generate": 253,
+    "inferdoc/headroom": 111,
     "inferdoc/incidents": 15,
     "inferdoc/judging": 1040,
     "inferdoc/kv": 86,
     "inferdoc/preflight": 7,
-    "inferdoc/prewarm": 511,
+    "inferdoc/prewarm": 470,
     "inferdoc/report": 38,
     "inferdoc/serve": 1,
     "inferdoc/simulate": 7,
@@ -52,6 +52,7 @@ MOST: dict[str, int] = {
     "inferdoc/store": 382,
     "inferdoc/verify": 46,
     "inferdoc/whatif": 208,
+    "inferdoc_dev": 322,
     "runbooks": 139,
 }
 """Lower a number with each change that lowers the count."""
@@ -60,7 +61,7 @@ MOST: dict[str, int] = {
 def counted() -> Counter[str]:
     """Private words by package of `inferdoc`, or by top folder; parts of identifiers count too."""
     found: Counter[str] = Counter()
-    for top in ("inferdoc", "collectors", "diagnostics", "runbooks", "dashboards", "docs"):
+    for top in ("inferdoc", "inferdoc_dev", "collectors", "diagnostics", "runbooks", "dashboards", "docs"):
         for path in sorted((ROOT / top).rglob("*")):
             name = str(path.relative_to(ROOT))
             if path.suffix in TEXT and not any(name.startswith(one) for one in GENERATED):
