@@ -45,7 +45,7 @@ DONE = {"missing": "written", "out of date": "updated", "no longer generated": "
 
 
 @dataclass(frozen=True)
-class Change:
+class FileChange:
     """A file that is not as the declarations give it. content: what it is to contain, None for a file to remove."""
 
     place: Path
@@ -56,30 +56,30 @@ class Change:
         return f"{self.place}: {self.state}"
 
 
-def file_changes(files: Mapping[Path, str]) -> list[Change]:
+def file_changes(files: Mapping[Path, str]) -> list[FileChange]:
     """The files that differ from these texts."""
     changes = []
     for place, text in sorted(files.items()):
         content = text.encode()
         if not place.is_file():
-            changes.append(Change(place, "missing", content))
+            changes.append(FileChange(place, "missing", content))
         elif place.read_bytes() != content:
-            changes.append(Change(place, "out of date", content))
+            changes.append(FileChange(place, "out of date", content))
     return changes
 
 
-def folder_changes(files: Mapping[Path, str], folder: Path) -> list[Change]:
+def folder_changes(files: Mapping[Path, str], folder: Path) -> list[FileChange]:
     """What differs between a folder and the files generated into it (paths within it), with stale files."""
     kept = {folder / path: text for path, text in files.items()}
     stale = [
-        Change(place, "no longer generated", None)
+        FileChange(place, "no longer generated", None)
         for place in sorted(folder.rglob("*.y*ml"))
         if place not in kept and place.read_bytes().startswith(MARK.encode())
     ]
     return file_changes(kept) + stale
 
 
-def section_changes(page: Path, begin: str, end: str, lines: Callable[[], Iterable[str]]) -> list[Change]:
+def section_changes(page: Path, begin: str, end: str, lines: Callable[[], Iterable[str]]) -> list[FileChange]:
     """The page, if the part between two markers differs from the lines. None where no page is, as in an installation.
     Raises InferdocError for a page without its markers."""
     if not page.is_file():
@@ -92,7 +92,7 @@ def section_changes(page: Path, begin: str, end: str, lines: Callable[[], Iterab
     return file_changes({page: head + begin + "\n".join(lines()) + "\n" + end + tail})
 
 
-def apply_changes(changes: Iterable[Change], *, check: bool = False) -> list[str]:
+def apply_changes(changes: Iterable[FileChange], *, check: bool = False) -> list[str]:
     """Make all changes or none; with check, none. Returns a line for each.
 
     Raises InferdocError for a file that cannot be written; all files are then as they were.

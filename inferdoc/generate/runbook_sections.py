@@ -11,7 +11,7 @@ from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.generate.cause_rules import AlertRule
-from inferdoc.generate.document import Change, section_changes
+from inferdoc.generate.document import FileChange, section_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
 from inferdoc.generate.wording import spoken
@@ -22,7 +22,7 @@ END = "<!-- /fires-when -->"
 COLUMNS = 120
 
 
-def runbook_changes(folder: Path, catalogue: Catalogue | None = None) -> list[Change]:
+def runbook_changes(folder: Path, catalogue: Catalogue | None = None) -> list[FileChange]:
     """The pages of a folder of which the `Fires when` part differs. A cause without a page is left out.
 
     Raises InferdocError for a page without its markers, CatalogueError for a cause that cannot become a rule.

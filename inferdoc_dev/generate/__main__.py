@@ -11,7 +11,7 @@ from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.boards import board_files
-from inferdoc.generate.document import Change, apply_changes, folder_changes
+from inferdoc.generate.document import FileChange, apply_changes, folder_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.runbook_sections import runbook_changes
 from inferdoc_dev.generate.boards_page import board_page_changes
@@ -23,7 +23,7 @@ from inferdoc_dev.rule_tests.mutation_report import main as mutate
 from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 
 
-def changes(root: Path) -> tuple[list[Change], list[str]]:
+def changes(root: Path) -> tuple[list[FileChange], list[str]]:
     """What differs under a root: alerts/generated, dashboards/generated, the runbook pages, docs/boards.md, the tables
     of docs/coverage.md and docs/versions.md and the schemas of diagnostics/. And the rules without a test.
 

@@ -7,14 +7,14 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.generate.board_spec import BoardSpec, load_boards
-from inferdoc.generate.document import Change, section_changes
+from inferdoc.generate.document import FileChange, section_changes
 
 BEGIN = "<!-- boards: generated from dashboards/*.yaml -->\n"
 END = "<!-- /boards -->"
 FIRST = "fleet-overview"
 
 
-def board_page_changes(page: Path, catalogue: Catalogue) -> list[Change]:
+def board_page_changes(page: Path, catalogue: Catalogue) -> list[FileChange]:
     """The page, if it differs. Nothing where there is no page, as in an installation.
     Raises InferdocError for a page without its markers."""
     return section_changes(page, BEGIN, END, lambda: sections(catalogue))

@@ -10,7 +10,7 @@ from pathlib import Path
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recognise_names import base_name
 from inferdoc.catalogue.signal import Exporter
-from inferdoc.generate.document import Change, section_changes
+from inferdoc.generate.document import FileChange, section_changes
 from inferdoc_dev.generate.read_metrics import read_names, unread
 
 BEGIN = "<!-- coverage: generated from collectors/*.yaml and fixtures/pages -->\n"
@@ -21,7 +21,7 @@ BESIDE_SIGNALS = "releases, changes or pod identity"
 SAMPLE = re.compile(r"(?m)^([a-zA-Z_:][\w:]*)[{ ]")
 
 
-def coverage_changes(page: Path, pages: Path, catalogue: Catalogue) -> list[Change]:
+def coverage_changes(page: Path, pages: Path, catalogue: Catalogue) -> list[FileChange]:
     """The page, if it differs. pages: a folder of saved pages. Nothing where there is no
     page, as in an installation. Raises InferdocError for a page without its markers."""
     return section_changes(page, BEGIN, END, lambda: (*shares(pages, catalogue), "", *tables(catalogue)))

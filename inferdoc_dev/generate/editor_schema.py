@@ -13,7 +13,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import ABOUT, Observation, ObservationFile
 from inferdoc.catalogue.recipe_file import RecipeFile
 from inferdoc.catalogue.steps import ActionFile
-from inferdoc.generate.document import Change, file_changes
+from inferdoc.generate.document import FileChange, file_changes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 FILES: dict[str, tuple[str, type[msgspec.Struct]]] = {
@@ -94,6 +94,6 @@ def _offer(schema: Any, kind: str) -> None:
         _offer(each, kind)
 
 
-def schema_changes(folder: Path, catalogue: Catalogue) -> list[Change]:
+def schema_changes(folder: Path, catalogue: Catalogue) -> list[FileChange]:
     """The schemas of a folder that differ."""
     return file_changes({folder / name: json.dumps(editor_schema(name, catalogue), indent=1) + "\n" for name in FILES})

@@ -8,13 +8,13 @@ from pathlib import Path
 from inferdoc.catalogue.conditions import AnyOf
 from inferdoc.catalogue.family import Family
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.document import Change, file_changes
+from inferdoc.generate.document import FileChange, file_changes
 from inferdoc.generate.runbook_sections import listed, wrapped
 
 NOTICE = "<!-- generated from diagnostics/families.yaml -->"
 
 
-def family_page_changes(folder: Path, catalogue: Catalogue) -> list[Change]:
+def family_page_changes(folder: Path, catalogue: Catalogue) -> list[FileChange]:
     """The pages that differ."""
     shown = [family for family in catalogue.families.values() if family.shown is not None]
     return file_changes({folder / f"{family.id}.md": "\n".join(_lines(family, catalogue)) + "\n" for family in shown})

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Exporter
-from inferdoc.generate.document import Change, section_changes
+from inferdoc.generate.document import FileChange, section_changes
 from inferdoc_dev.generate.read_metrics import read_names, unread
 
 BEGIN = "<!-- versions: generated from collectors/*.yaml -->\n"
@@ -17,7 +17,7 @@ OUTSIDE = ("inferdoc", "prometheus")
 """Exporters without releases of their own: what inferdoc writes itself, and what every scraper adds."""
 
 
-def version_changes(page: Path, catalogue: Catalogue) -> list[Change]:
+def version_changes(page: Path, catalogue: Catalogue) -> list[FileChange]:
     """The page, if it differs. Nothing where there is no page, as in an installation.
     Raises InferdocError for a page without its markers."""
     return section_changes(page, BEGIN, END, lambda: table(catalogue))

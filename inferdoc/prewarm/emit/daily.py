@@ -9,7 +9,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, cron, fresh, labels, prune_words, short_name, to_yaml
 from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, object_rule, rights
 from inferdoc.prewarm.emit.patch_target import patch_target_of
-from inferdoc.prewarm.emit.target import Target
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
 
 MINUTE_OF_DAY = 3 * 60 + 40
@@ -109,4 +109,4 @@ def with_volume(job: dict[str, Any], claim: str, folder: str) -> dict[str, Any]:
     return job
 
 
-TARGETS = {"daily": Target(daily, states="nothing")}
+TARGETS = {"daily": PrewarmTarget(daily, states="nothing")}

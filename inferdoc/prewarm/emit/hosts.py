@@ -14,7 +14,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import EmitOptions, FloorChange, changes, chosen, cron, fresh, stamp_line
-from inferdoc.prewarm.emit.target import Target
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
@@ -135,6 +135,6 @@ def _read_systemd(span: MinuteSpan, text: str, _: EmitOptions, applied: np.ndarr
 
 
 TARGETS = {
-    "crontab": Target(crontab, manifests=False, read_week=_read_crontab),
-    "systemd": Target(systemd, manifests=False, read_week=_read_systemd),
+    "crontab": PrewarmTarget(crontab, manifests=False, read_week=_read_crontab),
+    "systemd": PrewarmTarget(systemd, manifests=False, read_week=_read_systemd),
 }

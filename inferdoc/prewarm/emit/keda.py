@@ -23,7 +23,7 @@ from inferdoc.prewarm.emit.base import (
 from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
 from inferdoc.prewarm.emit.patch_target import look, wrong_kind
-from inferdoc.prewarm.emit.target import Target
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
@@ -186,4 +186,4 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
         )
 
 
-TARGETS = {"keda-cron": Target(keda_cron)}
+TARGETS = {"keda-cron": PrewarmTarget(keda_cron)}

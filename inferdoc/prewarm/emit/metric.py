@@ -9,7 +9,7 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
 from inferdoc.prewarm.emit.keda import merged, scaled_object
-from inferdoc.prewarm.emit.target import Target
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.emit.triggers import PREFIX
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
 
@@ -112,7 +112,7 @@ def _read_textfile(text: str, pool: str) -> int:
 
 
 TARGETS = {
-    "keda-prometheus": Target(keda_prometheus, "moment"),
-    "textfile": Target(textfile, "moment", manifests=False, read_moment=_read_textfile),
-    "json": Target(as_json, "moment", manifests=False),
+    "keda-prometheus": PrewarmTarget(keda_prometheus, "moment"),
+    "textfile": PrewarmTarget(textfile, "moment", manifests=False, read_moment=_read_textfile),
+    "json": PrewarmTarget(as_json, "moment", manifests=False),
 }

@@ -12,7 +12,7 @@ from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chose
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.llm_service import llm_service
 from inferdoc.prewarm.emit.patch_target import look, patch_target_of, wrong_kind
-from inferdoc.prewarm.emit.target import Target
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
 
@@ -156,9 +156,9 @@ def _read_hpa(text: str, _: str) -> int:
 
 
 TARGETS = {
-    "hpa": Target(hpa, "moment", read_moment=_read_hpa),
-    "cronjob": Target(cronjob, patched=patch_target_of("hpa")),
-    "kserve": Target(kserve, patched=patch_target_of("kserve")),
-    "wva": Target(wva, patched=patch_target_of("wva")),
-    "lws": Target(lws, patched=patch_target_of("lws")),
+    "hpa": PrewarmTarget(hpa, "moment", read_moment=_read_hpa),
+    "cronjob": PrewarmTarget(cronjob, patched=patch_target_of("hpa")),
+    "kserve": PrewarmTarget(kserve, patched=patch_target_of("kserve")),
+    "wva": PrewarmTarget(wva, patched=patch_target_of("wva")),
+    "lws": PrewarmTarget(lws, patched=patch_target_of("lws")),
 }

@@ -1,4 +1,4 @@
-"""The targets of `inferdoc prewarm emit`: each is a `Target` in TARGETS of its module."""
+"""The targets of `inferdoc prewarm emit`: each is a `PrewarmTarget` in TARGETS of its module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from inferdoc.errors import InferdocError
 
 if TYPE_CHECKING:
     from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.emit.target import Target
+    from inferdoc.prewarm.emit.target import PrewarmTarget
     from inferdoc.prewarm.plan import PlanRow
 
 MODULES = {
@@ -29,11 +29,11 @@ MODULES = {
 """Module of `inferdoc.prewarm.emit` by target; loaded when the target is used."""
 
 
-def target_of(word: str) -> Target:
+def target_of(word: str) -> PrewarmTarget:
     """A target by its name. Raises InferdocError for an unknown one."""
     if word not in MODULES:
         raise InferdocError(f"target `{word}` is not known; choose one of {', '.join(sorted(MODULES))}")
-    found: Target = import_module(f"inferdoc.prewarm.emit.{MODULES[word]}").TARGETS[word]
+    found: PrewarmTarget = import_module(f"inferdoc.prewarm.emit.{MODULES[word]}").TARGETS[word]
     return found
 
 

@@ -15,7 +15,7 @@ from inferdoc.prewarm.reference_check import MinuteSpan
 
 
 @dataclass(frozen=True)
-class Target:
+class PrewarmTarget:
     """All that emit, check and the proof before each write know of a target.
 
     emit: the plan as text.
