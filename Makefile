@@ -41,7 +41,7 @@ format: $(VENV)/.installed-dev
 
 # Rules, Alertmanager routes, dashboards and the "Fires when" part of the runbooks, from the YAML that declares them.
 generate: $(VENV)/.installed-test
-	@$(BIN)/python -m inferdoc.generate
+	@$(BIN)/python -m inferdoc_dev.generate
 
 # The answers to every fixture, into fixtures/golden. `golden-diff` prints what differs and exits 1 if anything does.
 # ONLY='fleets/*' takes these cases; AGAINST=main compares the stored answers with those of a git revision.

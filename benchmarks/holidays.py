@@ -23,9 +23,9 @@ from breaks import consumer, office
 from forecast import AHEAD, TRAIN_DAYS, correlated_noise
 from measured import measured_line
 
+from inferdoc.forecast.agenda import dates_of
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.holidays import dates_of
 from inferdoc.forecast.series import DAY, LoadSeries
 
 MONDAY = date(2026, 3, 2)

@@ -28,9 +28,9 @@ from inferdoc import diagnose, open_source
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.judging.api import Options
 from inferdoc.judging.fold import reach
-from inferdoc.simulate.generator import draw
-from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.scrape import simulate
+from inferdoc_dev.incidents import CAUSES
+from inferdoc_dev.incidents.generator import draw
 
 PUBLISHED_SEEDS = 9000
 TUNING_SEEDS = 100

@@ -24,8 +24,7 @@ from pathlib import Path
 import numpy as np
 from measured import measured_line
 
-from inferdoc.backtest.labels import read_labels
-from inferdoc.backtest.recording import ScrapedSeries, read_file
+from inferdoc.backtest.recording import ScrapedSeries, read_file, read_labels
 from inferdoc.backtest.replay import RuleSet, replay
 from inferdoc.backtest.run import own_rules
 from inferdoc.times import seconds_of

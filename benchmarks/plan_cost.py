@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import Request
-from inferdoc.prewarm.fleet_wish import FleetWish
+from inferdoc.prewarm.plan_options import PlanOptions
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.source.open import open_source
 from tests import pd_weeks, prometheus_server
@@ -61,7 +61,9 @@ def main(pools: int = 10, replicas: int = 2, weeks: int = 4, scrape: int = 120) 
             origin = Origin(until=made.end, open=lambda: (source, load_catalogue(()).tiers, (), slos))
             before = server_cpu(url)
             with Spent() as own:
-                planned = plan_pools(origin, FleetWish(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end)
+                planned = plan_pools(
+                    origin, PlanOptions(Request(7 * 86_400, begin=made.end, arima_seconds=0)), made.end
+                )
             took = server_cpu(url) - before
             print("| pools | replicas at noon | weeks | scrape | planned | queries | server CPU, s | own CPU, s |")
             print("|---|---|---|---|---|---|---|---|")

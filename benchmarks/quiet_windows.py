@@ -34,10 +34,10 @@ from stores import temporary_store
 from workers import results_within
 
 from inferdoc.collect.openmetrics_file import SampleColumns
-from inferdoc.simulate.incidents import CONTROLS
 from inferdoc.simulate.randomisation import RANDOMISATION, Choice, Range
-from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import record
+from inferdoc_dev.incidents import CONTROLS
+from inferdoc_dev.incidents.generator import randomised
 
 INTERVAL_MS = 15_000
 AS_OFTEN = 2

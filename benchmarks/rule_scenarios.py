@@ -17,7 +17,7 @@ from typing import Any
 
 from msgspec import structs
 
-from inferdoc.backtest.labels import FILE
+from inferdoc.backtest.recording import FILE
 from inferdoc.simulate.output import write_file
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario

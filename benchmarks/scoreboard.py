@@ -52,8 +52,8 @@ from scoreboard_trust import (
 )
 from workers import results_within
 
-from inferdoc.simulate.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc.simulate.randomisation import RANDOMISATION
+from inferdoc_dev.incidents import CAUSES, CONTROLS, PAIRS
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = tuple(ROOT / "fixtures" / name for name in ("recordings", "heldout", "fleets"))

@@ -23,11 +23,10 @@ from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.forecast.units import Rate
 from inferdoc.prewarm.backtest import default_capacity
-from inferdoc.prewarm.build import Capacity, Wish, ahead_at, unit_of
+from inferdoc.prewarm.build import Capacity, PoolOptions, ahead_at, unit_of
 from inferdoc.prewarm.policy import AVOIDED, POLICIES, PRICE, Limits, Setting, settings_of
-from inferdoc.prewarm.replay import oracle, reactive
+from inferdoc.prewarm.replay import WalkedDay, followed, oracle, reactive, walk
 from inferdoc.prewarm.tune import Replays, Tally, tuned, with_setting
-from inferdoc.prewarm.walk import WalkedDay, followed, walk
 
 MOST = 100_000
 
@@ -57,7 +56,9 @@ def follow(series: LoadSeries, zone: str, days: int, cold: int, known: float | N
     rate = Rate(default_capacity(clean.before(begin)), unit_of(clean))
     grid = settings_of(None, None)
     request = Request(7 * DAY, zone, arima_seconds=0.0)
-    wish = Wish(request, POLICIES["balanced"], Capacity(rate), Limits(1, MOST), cold * 60, name="pool", grid=grid)
+    wish = PoolOptions(
+        request, POLICIES["balanced"], Capacity(rate), Limits(1, MOST), cold * 60, name="pool", grid=grid
+    )
     walked = walk(clean, wish, begin, [setting.quantile for setting in grid])
     history = [clean.before(day.begin, known) for day in walked]
     wishes = [tuned(h, ahead_at(h, day.result, wish), wish)[1] for day, h in zip(walked, history, strict=True)]
@@ -73,7 +74,7 @@ def follow(series: LoadSeries, zone: str, days: int, cold: int, known: float | N
     )
 
 
-def of_days(replays: Replays, walked: Sequence[WalkedDay], wish: Wish, settings: Sequence[Setting]) -> Tally:
+def of_days(replays: Replays, walked: Sequence[WalkedDay], wish: PoolOptions, settings: Sequence[Setting]) -> Tally:
     """The replay of the floor whose setting is another each day."""
     parts = [followed([day], with_setting(wish, chosen)) for day, chosen in zip(walked, settings, strict=True)]
     return replays.above(np.concatenate(parts))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from html import escape
+from unicodedata import combining, east_asian_width
 from urllib.parse import quote
 
 _BREAKS = str.maketrans(dict.fromkeys("\t\n\v\f\r\x1c\x1d\x1e\x1f\x85\u2028\u2029", " "))
@@ -150,3 +151,17 @@ def systemd(word: str) -> str:
     if doubled and not re.search(r"[^\w%$/:=.,+@-]", doubled):
         return doubled
     return f'"{doubled.translate(_SYSTEMD)}"'
+
+
+def cut(line: str, columns: int) -> str:
+    """A printable line, possibly with colours, cut to N columns of a terminal. Wide characters (East Asian Width W
+    or F) take two, combining ones none."""
+    kept, used = [], 0
+    for colour, character in _CELLS.findall(line):
+        used += 0 if colour or combining(character) else 2 if east_asian_width(character) in "WF" else 1
+        if used <= columns or colour:
+            kept.append(colour or character)
+    return "".join(kept)
+
+
+_CELLS = re.compile(r"(\x1b\[[0-9;]*m)|(.)", re.DOTALL)

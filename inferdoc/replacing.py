@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -31,6 +31,52 @@ def replaced(place: Path, mode: int = READABLE) -> Iterator[BinaryIO]:
     except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
+
+
+def replace_all(contents: Mapping[Path, bytes | None]) -> None:
+    """Write files, or remove those with None for content: all of them or none. Raises OSError; the files are then as
+    they were."""
+    before = {place: place.read_bytes() if place.is_file() else None for place in contents}
+    staged: dict[Path, Path] = {}
+    changed = []
+    try:
+        for place, content in contents.items():
+            if content is not None:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                staged[place] = _stage(place, content)
+        for place, content in contents.items():
+            changed.append(place)
+            if content is None:
+                place.unlink()
+            else:
+                staged[place].replace(place)
+    except BaseException:
+        for file in staged.values():
+            file.unlink(missing_ok=True)
+        for place in changed:
+            _restore(place, before[place])
+        raise
+
+
+def _stage(place: Path, content: bytes) -> Path:
+    """A file beside the place, with the content that it is to have."""
+    handle, name = tempfile.mkstemp(dir=place.parent, prefix=f".{place.name}.")
+    staged = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        staged.chmod(READABLE)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+    return staged
+
+
+def _restore(place: Path, content: bytes | None) -> None:
+    if content is None:
+        place.unlink(missing_ok=True)
+    elif not place.is_file() or place.read_bytes() != content:
+        replace_file(place, content)
 
 
 def private(path: str, flags: int) -> int:

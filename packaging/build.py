@@ -22,8 +22,8 @@ import yaml
 from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.operator import KUSTOMIZATION, kustomization
-from inferdoc.prewarm.emit.aim import AIMS
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT
+from inferdoc.prewarm.emit.patch_target import PATCH_TARGETS
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -50,7 +50,7 @@ def main(check: bool) -> int:
 def targets() -> str:
     """Group, resource and verbs of each target."""
     rights = {
-        name: {"group": AIMS[kind].group, "resource": AIMS[kind].resource, "verbs": ["get", "patch"]}
+        name: {"group": PATCH_TARGETS[kind].group, "resource": PATCH_TARGETS[kind].resource, "verbs": ["get", "patch"]}
         for name, kind in PATCHED.items()
     }
     place = SCALED_OBJECT

@@ -58,7 +58,6 @@ HEAVY = {
     "statsmodels",
     "scipy",
     "requests",
-    "rich",
     "yaml",
     "msgspec",
     "grafanalib",
@@ -156,6 +155,17 @@ def test_dependencies_point_down(part):
     assert not wrong
 
 
+def test_no_module_imports_what_is_not_in_the_wheel():
+    beside = {path.name for path in PACKAGE.parent.iterdir() if path.is_dir()} - {PACKAGE.name}
+    assert {"inferdoc_dev", "benchmarks", "tests"} <= beside
+    wrong = {
+        module: found
+        for module, tree in trees().items()
+        if (found := {name for name in imports(tree, module) if name.split(".")[0] in beside})
+    }
+    assert wrong == {}
+
+
 def test_no_modules_import_each_other_in_a_circle():
     """What only type checkers see counts: modules that need each other's types are one idea, or lack a third."""
     graph = {module: own(imports(tree, module, in_function)) - {module} for module, tree in trees().items()}
@@ -215,7 +225,6 @@ def test_a_diagnosis_from_the_store_loads_no_statistics_no_network_no_tables(sto
         "statsmodels",
         "scipy",
         "requests",
-        "rich",
         "grafanalib",
         "prometheus_client",
         "pyarrow",

@@ -36,13 +36,14 @@ MOST: dict[str, int] = {
     "inferdoc/collect": 68,
     "inferdoc/cost": 84,
     "inferdoc/forecast": 137,
-    "inferdoc/generate": 581,
+    "inferdoc/generate": 253,
     "inferdoc/headroom": 89,
     "inferdoc/incidents": 15,
     "inferdoc/judging": 1040,
     "inferdoc/kv": 59,
-    "inferdoc/prewarm": 511,
+    "inferdoc/prewarm": 470,
     "inferdoc/report": 36,
+    "inferdoc/preflight": 7,
     "inferdoc/serve": 1,
     "inferdoc/simulate": 7,
     "inferdoc/sizing": 17,
@@ -51,6 +52,7 @@ MOST: dict[str, int] = {
     "inferdoc/store": 106,
     "inferdoc/verify": 38,
     "inferdoc/whatif": 126,
+    "inferdoc_dev": 322,
     "runbooks": 139,
 }
 """Lower a number with each change that lowers the count."""
@@ -59,7 +61,7 @@ MOST: dict[str, int] = {
 def counted() -> Counter[str]:
     """Private words by package of `inferdoc`, or by top folder; parts of identifiers count too."""
     found: Counter[str] = Counter()
-    for top in ("inferdoc", "collectors", "diagnostics", "runbooks", "dashboards", "docs"):
+    for top in ("inferdoc", "inferdoc_dev", "collectors", "diagnostics", "runbooks", "dashboards", "docs"):
         for path in sorted((ROOT / top).rglob("*")):
             name = str(path.relative_to(ROOT))
             if path.suffix in TEXT and not any(name.startswith(one) for one in GENERATED):

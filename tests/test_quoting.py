@@ -23,18 +23,17 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.alertmanager import Route, Routing, configuration
 from inferdoc.generate.boards import build_boards, check_boards
-from inferdoc.generate.commands import diagnose_command
 from inferdoc.generate.document import yaml_text
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import GeneratedLinks, diagnose_command
 from inferdoc.generate.pod_info import pod_records
 from inferdoc.generate.slo import slo_records, slo_rules, slow_records
-from inferdoc.generate.slo_tests import waiting_tests
-from inferdoc.generate.templating import expand
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs import pagerduty, slack, teams
 from inferdoc.source.reads import literal
+from inferdoc_dev.rule_tests.slo_tests import waiting_tests
+from inferdoc_dev.rule_tests.templating import expand
 from tests.generate.conftest import needs_promtool
 from tests.generate.test_routing import needs_amtool
 from tests.generate.test_slo import PLAIN, catalogue_of

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import msgspec
 import requests
 
-from inferdoc.backtest.notation import series_text
+from inferdoc.backtest.recording import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
 from inferdoc.backtest.scratch_server import serving
 from inferdoc.errors import NOT_JSON, InferdocError

@@ -2,20 +2,70 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.collect.samples import ParseError
-from inferdoc.errors import InferdocError
+from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.judging.conditions.render import ENGINE_SIGN
 from inferdoc.source.prometheus_answers import AnswerSeries
+
+FILE = "labels.json"
+
+
+class Told(msgspec.Struct, frozen=True):
+    """One recording.
+
+    expected: causes that are right, the preferred one first; edge_accepts: others that may be named; healthy_pods:
+    pods that nothing may be said of; onset: of the mechanism; onset_latest: when its harm is first seen, where that is
+    later; both seconds since the epoch.
+    """
+
+    file: str
+    control: bool
+    expected: tuple[str, ...] = ()
+    healthy_pods: tuple[str, ...] = ()
+    onset: float | None = None
+    onset_latest: float | None = None
+    end: float | None = None
+    severity: str | None = None
+    edge_accepts: tuple[str, ...] | None = None
+    also_expected: tuple[str, ...] | None = None
+
+    @property
+    def accepted(self) -> frozenset[str]:
+        """Causes that may be named."""
+        return frozenset((*self.expected, *(self.edge_accepts or ()), *(self.also_expected or ()))) - {"none"}
+
+    @property
+    def impact(self) -> float | None:
+        """When users first feel it."""
+        return self.onset if self.onset_latest is None else self.onset_latest
+
+
+class _Labels(msgspec.Struct):
+    recordings: tuple[Told, ...]
+
+
+def read_labels(folder: Path) -> tuple[Told, ...]:
+    """The labels of a folder of recordings. Raises InferdocError where they cannot be read."""
+    path = folder / FILE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=_Labels).recordings
+    except OSError as error:
+        raise InferdocError(f"{path}: cannot be read: {error.strerror}") from None
+    except NOT_JSON as error:
+        raise InferdocError(f"{path}: {error}") from None
+
 
 TARGET = ("job", "instance")
 """Labels that the series of one scrape have in common."""
@@ -163,3 +213,68 @@ def _with_gaps(points: Points, scrapes: NDArray[np.int64]) -> Points:
 def _after(points: Points, begin_ms: int) -> Points:
     at = int(np.searchsorted(points.times, begin_ms))
     return replace(points, times=points.times[at:], values=points.values[at:], stale=points.stale[at:])
+
+
+FINEST_MS, COARSEST_MS = 1000, 5000
+PER_SCRAPE = 3
+"""Steps of the grid between two scrapes: fine enough that targets scraped at odds stay so."""
+
+
+def grid_ms(recording: ScrapedSeries) -> int:
+    """The step of the grid, milliseconds: a third of the shortest usual distance of two samples, 1 to 5 s."""
+    near = [float(np.median(np.diff(p.times))) for p in recording.series if len(p.times) > 2]
+    finest = min(near, default=float(COARSEST_MS * PER_SCRAPE)) / PER_SCRAPE
+    return int(min(max(finest // 1000 * 1000, FINEST_MS), COARSEST_MS))
+
+
+def openmetrics(recording: ScrapedSeries) -> Iterator[str]:
+    """The lines of OpenMetrics text with timestamps; marks of staleness, which it has no word for, are left out."""
+    for points in sorted(recording.series, key=lambda each: each.name):
+        name = series_text(points.name, points.labels)
+        for at, value, stale in zip(points.times.tolist(), points.values.tolist(), points.stale.tolist(), strict=True):
+            if not stale:
+                yield f"{name} {_number(value)} {at / 1000:.3f}\n"
+    yield "# EOF\n"
+
+
+def input_series(recording: ScrapedSeries, begin_ms: int, step_ms: int) -> list[dict[str, str]]:
+    """The recording as `input_series`; its begin is the test's time 0. Samples before it are left out."""
+    found = []
+    for points in recording.series:
+        values = _values(points, begin_ms, step_ms)
+        if values:
+            found.append({"series": series_text(points.name, points.labels), "values": values})
+    return found
+
+
+def series_text(name: str, labels: Iterable[tuple[str, str]]) -> str:
+    """A series as PromQL and the text formats write it."""
+    return f"{name}{{{','.join(f'{key}={_quoted(value)}' for key, value in labels)}}}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _values(points: Points, begin_ms: int, step_ms: int) -> str:
+    slots = np.rint((points.times - begin_ms) / step_ms).astype(int)
+    said: list[str] = []
+    last = -1
+    for slot, value, stale in zip(slots.tolist(), points.values.tolist(), points.stale.tolist(), strict=True):
+        if slot <= last:
+            continue
+        gap = slot - last - 1
+        if gap:
+            said.append("_" if gap == 1 else f"_x{gap}")
+        said.append("stale" if stale else _number(value))
+        last = slot
+    return " ".join(said)
+
+
+def _number(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Inf" if value > 0 else "-Inf"
+    return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)

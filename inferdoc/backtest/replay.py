@@ -13,8 +13,7 @@ from typing import Any
 
 import yaml
 
-from inferdoc.backtest.notation import grid_ms, input_series
-from inferdoc.backtest.recording import ScrapedSeries
+from inferdoc.backtest.recording import ScrapedSeries, grid_ms, input_series
 from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 

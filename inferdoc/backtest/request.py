@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.backtest.backfill import Backfilled, backfill
-from inferdoc.backtest.labels import Told
-from inferdoc.backtest.notation import openmetrics
-from inferdoc.backtest.recording import ScrapedSeries, of_answers, read_store
+from inferdoc.backtest.recording import ScrapedSeries, Told, of_answers, openmetrics, read_store
 from inferdoc.backtest.replay import RuleSet, metrics_of
 from inferdoc.backtest.run import AlertsBacktest, Replayed, backtest, cases_of, own_rules
 from inferdoc.errors import InferdocError

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 
 from inferdoc.backtest.inhibition import Notifying, read_notifying
-from inferdoc.backtest.labels import FILE, Told, read_labels
-from inferdoc.backtest.recording import ScrapedSeries, read_file, read_store
+from inferdoc.backtest.recording import FILE, ScrapedSeries, Told, read_file, read_labels, read_store
 from inferdoc.backtest.replay import RuleSet, replay
 from inferdoc.backtest.score import RecordingOutcome, Totals, outcome, totals
 from inferdoc.errors import InferdocError

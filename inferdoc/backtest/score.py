@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 from inferdoc.backtest.inhibition import Notifying, sent
-from inferdoc.backtest.labels import Told
+from inferdoc.backtest.recording import Told
 from inferdoc.backtest.replay import STEP_SECONDS, Firing, RuleSet
 from inferdoc.times import length_of
 

@@ -255,6 +255,17 @@ class Band(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     roles: tuple[str, ...] = ()
 
 
+class Card(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """What DCGM reports of one GPU of a tier. watts: power limit; mhz: highest SM clock."""
+
+    model_name: str
+    watts: float
+    idle_watts: float
+    mhz: float
+    memory_mhz: float
+    source: str
+
+
 class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A hardware tier. names: DCGM `modelName`s or AMD card models that mean it (regular expressions, any case).
 
@@ -262,8 +273,8 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     fp8_tflops, fp4_tflops (dense): absent where the hardware has no such arithmetic.
     host_gbps: GB/s that really move one way between a GPU and the memory of its host; nic_gbits: Gb/s one way of the
     network of one GPU; those of the unknown tier where they are left out. cold_start_s: time from pod creation to
-    ready, worked out where it is left out (`Tiers.cold_start`). thresholds: named limits that recipes refer to.
-    bands: overrides.
+    ready, worked out where it is left out (`Tiers.cold_start`). card: for simulated fleets. thresholds: named limits
+    that recipes refer to. bands: overrides.
     """
 
     title: str
@@ -277,6 +288,7 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     host_gbps: Figure | None = None
     nic_gbits: Figure | None = None
     cold_start_s: Figure | None = None
+    card: Card | None = None
     thresholds: dict[str, Figure] = {}
     bands: dict[str, Band] = {}
 

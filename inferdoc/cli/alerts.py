@@ -36,10 +36,7 @@ def command() -> None:
     show_default=True,
     help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
 )
-@click.option("--tests", is_flag=True, help="Also unit tests of the rules, for `alerts test`.")
-def build(
-    folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any, tests: bool
-) -> int:
+def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any) -> int:
     """Write recording rules, alert rules and the Alertmanager configuration.
 
     Prints the size of the rule set and its measured cost.
@@ -56,7 +53,6 @@ def build(
         folder,
         assignments_of(config.pods),
         rule_set=rule_set,
-        tests=tests,
         check=check,
     )
     for line in remarks:
@@ -113,7 +109,7 @@ def check(folder: Path) -> int:
 def test(folder: Path, names: tuple[str, ...]) -> int:
     """Run the unit tests of the generated rules with promtool: all of them, or those of the causes named.
 
-    `alerts build --tests` writes the tests.
+    In a checkout of inferdoc, `python -m inferdoc_dev.rule_tests --out FOLDER` writes rules and tests.
     """
     from inferdoc.generate.alerts import run_alert_tests
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     shell_complete=CAUSES,
     help="Fault to inject (default: one on a fleet of two hardware tiers).",
 )
-@click.option("--recording", metavar="NAME", help="Recording of a real vLLM to replay, by file or by cause.")
+@click.option("--recording", metavar="NAME", help="Recording to replay, by file or by cause. Requires a checkout.")
 @click.option("--list", "listed", is_flag=True, help="List faults and recordings.")
 @click.option(
     "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
@@ -66,8 +66,10 @@ def _show(answer: Diagnosis, output: str, verbose: int, after: list[str]) -> Non
 def _list() -> int:
     from inferdoc.report.demo import listing, recorded
 
-    lines = [*listing(options.catalogue(options.configuration())), "", f"{'recording (--recording)':<37} what was done"]
-    click.echo(page([*lines, *(f"{name:<37} {words}" for name, words in recorded())]))
+    lines = listing(options.catalogue(options.configuration()))
+    if of_checkout := [f"{name:<37} {words}" for name, words in recorded()]:
+        lines += ["", f"{'recording (--recording)':<37} what was done", *of_checkout]
+    click.echo(page(lines))
     return 0
 
 

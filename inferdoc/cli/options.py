@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inferdoc.cli import messages
-from inferdoc.cli.streams import console
+from inferdoc.cli.streams import StatusLine
 from inferdoc.escaping import one_line
 
 if TYPE_CHECKING:
@@ -341,14 +341,10 @@ def coloured() -> bool:
 
 @contextmanager
 def working(what: str) -> Iterator[None]:
-    """A spinner on stderr while something longer runs; nothing where stderr is no terminal."""
-    if not sys.stderr.isatty():
-        yield
-        return
-    from rich.text import Text
-
-    with console().status(Text(one_line(what))) as status:
-        token = _status.set(lambda part: status.update(Text(one_line(f"{what}: {part}"))))
+    """A line on stderr while something longer runs; nothing where stderr is no terminal."""
+    with StatusLine() as line:
+        line.show(f"{what} ...")
+        token = _status.set(lambda part: line.show(f"{what}: {part}"))
         try:
             yield
         finally:
@@ -359,7 +355,7 @@ _status: ContextVar[Callable[[str], None] | None] = ContextVar("status", default
 
 
 def _show_parts(done: int, of: int) -> None:
-    """Show beside the spinner how many workers responded."""
+    """Show in the status line how many workers responded."""
     show_part = _status.get()
     if show_part is not None:
         show_part(f"{done} of {of} workers responded")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from inferdoc.prewarm.fleet_wish import PerPool
+    from inferdoc.prewarm.plan_options import PerPool
 
 
 def per_pool(
@@ -31,7 +31,7 @@ def per_pool(
 def _values(
     context: click.Context, option: click.Parameter, texts: tuple[str, ...], kind: click.ParamType[Any], default: Any
 ) -> PerPool[Any]:
-    from inferdoc.prewarm.fleet_wish import PerPool
+    from inferdoc.prewarm.plan_options import PerPool
 
     usual, own = default, {}
     for text in texts:

@@ -9,21 +9,8 @@ import click
 from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, model_options, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
 from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
+from inferdoc.prewarm.emit.registry import MODULES
 
-TARGETS = (
-    "keda-cron",
-    "keda-prometheus",
-    "hpa",
-    "cronjob",
-    "kserve",
-    "wva",
-    "lws",
-    "crontab",
-    "systemd",
-    "textfile",
-    "daily",
-    "json",
-)
 PLAN = click.option(
     "--plan", "path", default="-", show_default=True, metavar="FILE|-", help="Plan as JSON; - is standard input."
 )
@@ -39,8 +26,8 @@ NOT_REPEATED = {*SOURCE_KEYS, "path", "kind", "pool", "begin", "previous", "outp
 def _request(context: click.Context) -> Any:
     """The other options of this call, defaults included, as a later call can repeat them."""
     from inferdoc.prewarm.command import text_of
-    from inferdoc.prewarm.fleet_wish import PerPool
     from inferdoc.prewarm.plan import PlanRequest
+    from inferdoc.prewarm.plan_options import PerPool
 
     words, files = [], {}
     for option in context.command.params:
@@ -205,7 +192,7 @@ def diff(**params: Any) -> None:
 
 @command.command("emit")
 @PLAN
-@click.option("--target", "goal", type=click.Choice(TARGETS), required=True)
+@click.option("--target", "goal", type=click.Choice([*MODULES]), required=True)
 @click.option("--pool", metavar="NAME", help="Pool of the plan (required if it has several).")
 @click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
 @click.option("--namespace", metavar="NAME", default="default", show_default=True)
@@ -265,7 +252,7 @@ def backtest(**params: Any) -> None:
 
 @command.command("check")
 @PLAN
-@click.option("--target", "goals", multiple=True, type=click.Choice(TARGETS), help="Targets to check. Default: all.")
+@click.option("--target", "goals", multiple=True, type=click.Choice([*MODULES]), help="Targets to check. Default: all.")
 @click.option("--pool", metavar="NAME", help="One pool of the plan. Default: all.")
 @click.option("--manifest", metavar="FILE", help="File to check instead of the output of emit. Requires one --target.")
 @click.option("--existing", metavar="FILE", help="Object to merge with before the check. Requires one --target.")

@@ -39,12 +39,12 @@ def show(cause: str) -> None:
 @command.command("check")
 @click.argument("path", metavar="[PATH]", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 def check(path: Path | None) -> int:
-    """Check your own cause file, or the whole catalogue: names, numbers, limits, what is still to be filled in. Exit 1
-    where something is wrong."""
-    from inferdoc.report.recipes import problems
+    """Check your own cause file, or the whole catalogue: names, numbers, limits, what is still to be filled in, and
+    whether rules, dashboards and pages can be generated. Exit 1 if something is wrong."""
+    from inferdoc.report.recipes import catalogue_problems, problems
 
     catalogue = options.catalogue(options.configuration())
-    found = catalogue.problems() if path is None else problems(catalogue, path)
+    found = catalogue_problems(catalogue) if path is None else problems(catalogue, path)
     click.echo(page(found or [f"{path or 'the catalogue'}: good"]))
     return 1 if found else 0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import shutil
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -117,12 +118,24 @@ def terminal() -> TextIO:
     return sys.stdout.stream if isinstance(sys.stdout, Guarded) else sys.stdout
 
 
-def console() -> Any:
-    """A rich console on standard error, for spinners and bars, which move the cursor. Give it printable words only."""
-    from rich.console import Console
+class StatusLine:
+    """One line on standard error that is replaced in place and erased at the end; nothing where no terminal is."""
 
-    stream = sys.stderr
-    return Console(file=stream.stream if isinstance(stream, Guarded) else stream)
+    def __enter__(self) -> StatusLine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._write("")
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        self._write(escaping.cut(escaping.one_line(text), shutil.get_terminal_size().columns - 1))
+
+    def _write(self, text: str) -> None:
+        stream = sys.stderr.stream if isinstance(sys.stderr, Guarded) else sys.stderr
+        if stream.isatty():
+            stream.write(f"\r\x1b[2K{text}")
+            stream.flush()
 
 
 def show(text: str, *, coloured: bool = False) -> None:

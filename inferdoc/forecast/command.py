@@ -208,8 +208,7 @@ def run(
 
 def capacity(*, origin: Origin, begin: str | None, output: str, target: str | None) -> int:
     """`inferdoc forecast --capacity`: what one replica can serve, per pool, from what was known at `begin`."""
-    from inferdoc.forecast.capacity import capacities
-    from inferdoc.forecast.capacity_table import to_table
+    from inferdoc.forecast.capacity import capacities, to_table
 
     if origin.path is not None:
         raise InferdocError("--capacity needs latencies beside the load: give --store or --prometheus, not --input")

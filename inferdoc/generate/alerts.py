@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
@@ -17,14 +18,48 @@ from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.merge_routes import merged
 from inferdoc.generate.operator import RULES_FOLDER, prometheus_rules
-from inferdoc.generate.pack import RECORDING, RULES, build_pack, build_rules
+from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack, build_rules
 from inferdoc.generate.pack_lint import alerts_of, pack_problems
-from inferdoc.generate.pack_tests import TESTS, build_tests
 from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
 from inferdoc.replacing import replace_file
 
 ALERTMANAGER = Path("alertmanager.yml")
+TESTS = Path("tests")
+WRITE_TESTS = "python -m inferdoc_dev.rule_tests --out FOLDER"
 AMTOOL_SECONDS = 60
+
+
+@dataclass(frozen=True)
+class AlertFiles:
+    """pack: the rules; files: text by path; remarks: the size and the cost of the set, links that have no base, and the
+    causes without a rule and why."""
+
+    pack: Pack
+    files: dict[Path, str]
+    remarks: list[str]
+
+
+def alert_files(
+    catalogue: Catalogue,
+    links: GeneratedLinks,
+    assignments: Sequence[Assignment] = (),
+    rule_set: RuleSetName = "full",
+) -> AlertFiles:
+    """The rules, the objects of the operator and the Alertmanager configuration. Raises CatalogueError or InferdocError
+    for a declaration that cannot become rules."""
+    pack = build_pack(catalogue, links, assignments, rule_set)
+    inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
+    routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
+    objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
+    records = sum("record" in rule for group in pack.groups for rule in group["rules"])
+    remarks = [
+        f"rule set {rule_set}: {len(pack.rules)} alerts, {records} recording rules",
+        cost_of_set(rule_set, catalogue.overlays),
+        *links.missing,
+    ]
+    if rule_set == "full":
+        remarks += [f"no rule for {name}: {why}" for name, why in pack.none.items()]
+    return AlertFiles(pack, {**pack.files, **objects, ALERTMANAGER: routes}, remarks)
 
 
 def build_alerts(
@@ -34,34 +69,14 @@ def build_alerts(
     assignments: Sequence[Assignment] = (),
     *,
     rule_set: RuleSetName = "full",
-    tests: bool = False,
     check: bool = False,
 ) -> tuple[list[str], list[str]]:
-    """Bring a folder up to date. tests: with the unit tests of the rules; without, those that are there are deleted.
-    Returns what differed (with `check` it still does), and remarks: the size and the cost
-    of the set, links that have no base, and the causes without a rule and why.
+    """Bring a folder up to date. Returns what differed (with `check` it still does), and remarks.
 
-    Raises CatalogueError where a declaration is wrong, InferdocError where the folder cannot be written.
+    Raises CatalogueError for a wrong declaration, InferdocError for a folder that cannot be written.
     """
-    pack = build_pack(catalogue, links, assignments, rule_set)
-    inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
-    routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
-    objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
-    files = {**pack.files, **objects, ALERTMANAGER: routes}
-    untested: dict[str, tuple[str, ...]] = {}
-    if tests:
-        of_pack = build_tests(pack, catalogue, links)
-        files, untested = files | of_pack.files, of_pack.untested
-    changed = write(files, folder, check=check)
-    records = sum("record" in rule for group in pack.groups for rule in group["rules"])
-    remarks = [
-        f"rule set {rule_set}: {len(pack.rules)} alerts, {records} recording rules",
-        cost_of_set(rule_set, catalogue.overlays),
-        *links.missing,
-    ]
-    if rule_set == "full":
-        remarks += [f"no rule for {name}: {why}" for name, why in pack.none.items()]
-    return changed, remarks + [f"no series test {', '.join(limits)} of {name}" for name, limits in untested.items()]
+    made = alert_files(catalogue, links, assignments, rule_set)
+    return write(made.files, folder, check=check), made.remarks
 
 
 def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:
@@ -115,7 +130,7 @@ def run_alert_tests(folder: Path, names: tuple[str, ...] = ()) -> tuple[list[str
         if not path.is_file():
             raise InferdocError(f"{path}: no such test; without names all are run")
     if not tests:
-        raise InferdocError(f"{folder / TESTS}: no tests there; run inferdoc alerts build --tests first")
+        raise InferdocError(f"{folder / TESTS}: no tests; write them in a checkout of inferdoc: {WRITE_TESTS}")
     answer = promtool.test(tests)
     failed = len({line.partition(":")[0] for line in answer.problems})
     return answer.problems, f"{answer.count} test files, {failed} failed"

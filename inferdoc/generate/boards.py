@@ -26,13 +26,10 @@ VARIABLE = re.compile(r"(?<![\w\\])\$[a-z]\w*")
 VARIABLES = (("$__rate_interval", "5m"), ("$__interval", "1m"), ("$__range", "1h"))
 
 
-def build_boards(
-    catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False, provisioned: bool = False
-) -> list[str]:
-    """Bring a folder up to date; returns what differed (with `check` it still does). provisioned: with the
-    ConfigMaps and the provider beside them.
+def board_files(catalogue: Catalogue, links: GeneratedLinks, *, provisioned: bool = False) -> dict[Path, str]:
+    """Text by path of all dashboards. provisioned: with the ConfigMaps and the provider beside them.
 
-    Raises CatalogueError where a board file is wrong, InferdocError where the folder cannot be written.
+    Raises CatalogueError for a board file that is wrong.
     """
     from inferdoc.generate.grafana import dashboard, text
 
@@ -45,7 +42,17 @@ def build_boards(
     files[KUSTOMIZATION] = kustomized(made)
     if provisioned:
         files |= beside(made)
-    return write(files, folder, check=check)
+    return files
+
+
+def build_boards(
+    catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False, provisioned: bool = False
+) -> list[str]:
+    """Bring a folder up to date; returns what differed (with `check` it still does). provisioned: as in `board_files`.
+
+    Raises CatalogueError for a board file that is wrong, InferdocError for a folder that cannot be written.
+    """
+    return write(board_files(catalogue, links, provisioned=provisioned), folder, check=check)
 
 
 def check_boards(folder: Path) -> tuple[list[str], str]:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from math import ceil
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -15,7 +14,6 @@ from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.record_names import EXPORTERS_RECORD, INFO, ROUTERS_RECORD, SEEN_RECORD
 from inferdoc.errors import CatalogueError
-from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.links import GeneratedLinks
@@ -26,9 +24,7 @@ from inferdoc.generate.recorded import (
     Records,
     told_by_exporters,
 )
-from inferdoc.generate.templating import expand
 from inferdoc.judging.conditions.render import SEEN, WHOLE, clause, owner
-from inferdoc.times import length_of
 
 FILES = ("operational.yaml", "exporters.yaml", "hardware.yaml", "prewarm.yaml")
 WORDS = {
@@ -125,49 +121,6 @@ def needed_metrics(catalogue: Catalogue, records: Records, rules: Iterable[Alert
             continue
         found.add(f"{family}_count" if metric.type == "histogram" else family)
     return sorted(found)
-
-
-def operational_test(each: Operational, rule: AlertRule, rule_files: list[str], groups: list[str]) -> dict[str, Any]:
-    """The test file of one alert: the cases it declares."""
-    tests = []
-    for case in each.tests:
-        checks: list[dict[str, Any]] = [
-            {"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": []} for minute in case.quiet
-        ]
-        for minute, label_sets in case.fires.items():
-            evaluated = 60 * minute - 60 * minute % EVERY_SECONDS[each.kind]
-            alerts = [_expected(rule, dict(labels), case.value, evaluated) for labels in label_sets]
-            checks.append({"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": alerts})
-        asked = {"promql_expr_test": [_waits(rule, case)]} if case.fires and rule.for_ != "0s" else {}
-        series = list(case.series)
-        tests.append(
-            {"name": case.name, "interval": case.interval, "input_series": series, "alert_rule_test": checks, **asked}
-        )
-    return {
-        "rule_files": rule_files,
-        "evaluation_interval": f"{EVERY_SECONDS[each.kind]}s",
-        "group_eval_order": groups,
-        "tests": tests,
-    }
-
-
-def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
-    """For how many evaluations the alert was pending before it first fired."""
-    minute, label_sets = min(case.fires.items())
-    names = ", ".join(label_sets[0])
-    pending = f'ALERTS{{alertname="{rule.name}", alertstate="pending"}}[{minute}m]'
-    value = ceil(length_of(rule.for_) / EVERY_SECONDS[rule.kind])
-    samples = [{"labels": f"{{{label_pairs(labels)}}}", "value": value} for labels in label_sets]
-    return {
-        "expr": f"max by ({names}) (count_over_time({pending}))",
-        "eval_time": f"{minute}m",
-        "exp_samples": samples,
-    }
-
-
-def _expected(rule: AlertRule, labels: dict[str, str], value: float, at: int) -> dict[str, Any]:
-    said = {key: expand(text, labels, value, at) for key, text in rule.annotations.items()}
-    return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": said}
 
 
 def _rule(each: Operational, catalogue: Catalogue, needed: list[str], links: GeneratedLinks) -> AlertRule:

@@ -12,16 +12,16 @@ from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
 from inferdoc.generate.document import yaml_text
 from inferdoc.generate.every_engine import expanded
-from inferdoc.generate.joins import refuse_joins
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules
 from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
+from inferdoc.generate.promql_labels import refuse_joins
+from inferdoc.generate.prune_rules import needed, parted, pruned
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
-from inferdoc.generate.thrift import needed, parted, thrifty
 
 RECORDING = Path("inferdoc-recording.yaml")
 RULES = Path("inferdoc-rules.yaml")
@@ -96,7 +96,7 @@ def build_pack(
         objective_records.insert(0, {ENGINE_PODS: expanded(ENGINE_PODS_EXPR, catalogue)})
     slow = [slow_records(slo, catalogue) for slo in slos]
     read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
-    records = thrifty(rendering.records, read)
+    records = pruned(rendering.records, read)
     symptoms = [rule for rule in (*causes.values(), *about_monitoring) if rule.kind == "symptom"]
     pages, tickets = parted(records, [rule.expr for rule in symptoms])
     recording = [

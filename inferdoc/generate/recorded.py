@@ -24,7 +24,7 @@ from inferdoc.catalogue.record_names import (
 )
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
-from inferdoc.generate.past import PODS_ALONE, UsualPast
+from inferdoc.generate.baseline_rules import PODS_ALONE, UsualPast
 from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Iterator
+from functools import partial
 from pathlib import Path
 
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.errors import InferdocError
 from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.document import FileChange, section_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
 from inferdoc.generate.wording import spoken
@@ -21,30 +22,23 @@ END = "<!-- /fires-when -->"
 COLUMNS = 120
 
 
-def update_pages(folder: Path, check: bool = False, catalogue: Catalogue | None = None) -> list[str]:
-    """Bring the pages of a folder up to date; returns one line per page that differed (with `check` it still does).
+def runbook_changes(folder: Path, catalogue: Catalogue | None = None) -> list[FileChange]:
+    """The pages of a folder of which the `Fires when` part differs. A cause without a page is left out.
 
-    A cause without a page is left out. Raises InferdocError for a page without its markers or that cannot be written.
+    Raises InferdocError for a page without its markers, CatalogueError for a cause that cannot become a rule.
     """
     catalogue = load_catalogue() if catalogue is None else catalogue
     rules, none = build_rules(catalogue, GeneratedLinks())
-    changed = []
+    changes = []
     for recipe in catalogue.recipes.values():
-        page = folder / f"{recipe.id}.md"
-        if not page.is_file():
-            continue
-        before = page.read_text("utf-8")
-        after = _with_section(before, page, recipe, catalogue, rules.get(recipe.id), none.get(recipe.id, ""))
-        if after != before:
-            changed.append(f"{page}: out of date")
-            if not check:
-                write(page, after)
-    return changed
-
-
-def section(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str) -> str:
-    """What stands between the markers."""
-    return "\n".join(_lines(recipe, catalogue, rule, none_because))
+        rule, none_because = rules.get(recipe.id), none.get(recipe.id, "")
+        changes += section_changes(
+            folder / f"{recipe.id}.md",
+            BEGIN.format(id=recipe.id) + "\n",
+            END,
+            partial(_lines, recipe, catalogue, rule, none_because),
+        )
+    return changes
 
 
 def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str) -> Iterator[str]:
@@ -90,22 +84,3 @@ def wrapped(text: str, bullet: str = "") -> list[str]:
     return textwrap.wrap(
         text, COLUMNS, initial_indent=bullet, subsequent_indent=" " * len(bullet), break_on_hyphens=False
     )
-
-
-def _with_section(
-    text: str, page: Path, recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_because: str
-) -> str:
-    begin = BEGIN.format(id=recipe.id)
-    head, found, rest = text.partition(begin)
-    _, closed, tail = rest.partition(END)
-    if not found or not closed:
-        raise InferdocError(f"{page}: lacks the lines {begin} and {END}")
-    return f"{head}{begin}\n{section(recipe, catalogue, rule, none_because)}\n{closed}{tail}"
-
-
-def write(page: Path, text: str) -> None:
-    """Raises InferdocError where the page cannot be written."""
-    try:
-        page.write_text(text, "utf-8")
-    except OSError as error:
-        raise InferdocError(f"{page}: cannot be written: {error.strerror}") from None

@@ -12,9 +12,8 @@ from inferdoc.errors import CatalogueError
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.generate.slo_events import events, in_buckets
+from inferdoc.generate.slo_events import NOW, events, in_buckets, record_name
 from inferdoc.generate.slo_latency import latency_records, objective_rule, slower_rules, usual_records
-from inferdoc.generate.slo_names import NOW, record_name
 from inferdoc.judging.conditions.render import number
 from inferdoc.times import length_of
 

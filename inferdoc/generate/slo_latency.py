@@ -11,8 +11,19 @@ from inferdoc.catalogue.slo import Slo
 from inferdoc.generate.cause_rules import AlertRule, described
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import INTERVAL
-from inferdoc.generate.slo_events import ABOVE, BY, SHOWN_BY, counted_as, in_buckets, of_engines, of_latency
-from inferdoc.generate.slo_names import NOW, UNKNOWN, alert_name, record_name
+from inferdoc.generate.slo_events import (
+    ABOVE,
+    BY,
+    NOW,
+    SHOWN_BY,
+    UNKNOWN,
+    alert_name,
+    counted_as,
+    in_buckets,
+    of_engines,
+    of_latency,
+    record_name,
+)
 from inferdoc.judging.conditions.render import clause, number
 from inferdoc.times import length_of
 

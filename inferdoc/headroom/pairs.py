@@ -12,8 +12,7 @@ from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, P
 from inferdoc.capacity.kv_bytes import kv_bytes_per_token
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
-from inferdoc.forecast.fromsource import STEP, add
-from inferdoc.forecast.pod_gpus import gpus_of_pod
+from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod
 from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
 from inferdoc.headroom.reading import PoolReading

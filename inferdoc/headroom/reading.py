@@ -20,9 +20,8 @@ from inferdoc.forecast.capacity import PoolCapacity, Served, capacities
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import SIGNALS, STEP, Gathered, Key, pool_name, pool_series
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.starts import pool_starts
+from inferdoc.forecast.starts import ColdStart, cold_start, pool_starts
 from inferdoc.forecast.units import LoadUnit
-from inferdoc.prewarm.lead import ColdStart, cold_start
 
 PEAK = 0.95
 """Quantile of the load that is its peak (reference: capacity, section C4)."""

@@ -36,7 +36,7 @@ from inferdoc.headroom.model import (
 from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
 from inferdoc.headroom.room import room_part
-from inferdoc.prewarm.fleet_wish import PerPool
+from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.slo.attainment import place_of, place_text
 from inferdoc.slo.goodput import goodput
 from inferdoc.slo.history import read_history

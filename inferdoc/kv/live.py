@@ -13,8 +13,7 @@ from inferdoc.capacity.reuse import ReuseCounts
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
-from inferdoc.forecast.fromsource import Gathered, Key, gather, pool_name
-from inferdoc.forecast.pod_gpus import gpus_of_pod
+from inferdoc.forecast.fromsource import Gathered, Key, gather, gpus_of_pod, pool_name
 from inferdoc.forecast.series import DAY
 from inferdoc.kv.counted import CounterIncreases, Stretches, bucket_increases, counted
 from inferdoc.source.frame import Entity

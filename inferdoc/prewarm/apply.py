@@ -14,13 +14,12 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.emit.aim import Aim, aim_of, look, put
 from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.llm_service import refuse_llm_service
-from inferdoc.prewarm.emit.metric import plan_metrics
-from inferdoc.prewarm.emit.metric_lines import APPLIED, SET, UNFOLLOWED, metric_text, values_of
+from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
 from inferdoc.prewarm.emit.parts import in_domain, part_of
+from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of, put
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
 from inferdoc.prewarm.guide import Goal, Guide
 from inferdoc.prewarm.plan import PlanRow
@@ -47,7 +46,7 @@ class Applied:
 def apply(led: Guide, kind: str, options: EmitOptions, really: bool, look_first: bool) -> Applied:
     """Settles the floor of `options.now` on the object `options.name`. With `really` the object is read, and patched
     where it differs; else nothing is sent. An object that would undo or ignore the floor gets its base back."""
-    aim = aim_of(kind)
+    aim = patch_target_of(kind)
     if not really and not look_first:
         if led.plan is None or led.pool is None:
             return Applied(None, None, False, notes=[f"{led.why}: the user's base comes back"], fault=led.fault)
@@ -69,7 +68,7 @@ def tried(work: Callable[[], Applied]) -> Applied:
     raise AssertionError("unreachable")
 
 
-def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applied:
+def _settled(led: Guide, aim: PatchTarget, options: EmitOptions, really: bool) -> Applied:
     name = str(options.name)
     found = part_of(kubectl.get(aim.kubectl_resource, name, options.namespace), aim.domain)
     refuse_other_pool(found, str(options.pool))
@@ -91,7 +90,7 @@ def _settled(led: Guide, aim: Aim, options: EmitOptions, really: bool) -> Applie
     return Applied(current, settled.floor, really, command, notes, led.fault)
 
 
-def _refused(led: Guide, aim: Aim, found: dict[str, Any], options: EmitOptions, own: int) -> Guide:
+def _refused(led: Guide, aim: PatchTarget, found: dict[str, Any], options: EmitOptions, own: int) -> Guide:
     """Nothing to follow where the object cannot hold the plan, or should not. own: the user's own floor."""
     if led.pool is not None:
         refuse_other_place(led.pool.row, options, found)
@@ -120,7 +119,7 @@ def _zone_note(found: dict[str, Any], goal: Goal | None) -> list[str]:
     return [f"the plan lives by the clock of {goal.stamp[ZONE]} now, the one before by that of {old}"]
 
 
-def _patch(goal: Goal | None, aim: Aim, found: dict[str, Any], settled: Settled) -> dict[str, Any] | None:
+def _patch(goal: Goal | None, aim: PatchTarget, found: dict[str, Any], settled: Settled) -> dict[str, Any] | None:
     """The merge patch from what stands there to what should, None where nothing differs. Only what differs is in it, so
     that a field of the user's is never written without need."""
     marks = look(found, "metadata", "annotations") or {}
@@ -208,7 +207,7 @@ MAXIMUM = "maxReplicas"
 
 
 def refuse_above_ceiling(
-    aim: Aim, name: str, top: int, own: int, given: int | None, found: dict[str, Any] | None = None
+    aim: PatchTarget, name: str, top: int, own: int, given: int | None, found: dict[str, Any] | None = None
 ) -> None:
     """Raises InferdocError where `top`, the most replicas of the plan, is above `--max` (given), above the maximum of
     the object (found), or, without either, above a multiple of the user's own replicas (own)."""

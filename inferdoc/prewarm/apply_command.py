@@ -11,15 +11,15 @@ from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.command import write
 from inferdoc.prewarm.apply import Applied, apply, lines, run_metrics
 from inferdoc.prewarm.command import read_plan
-from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES
+from inferdoc.prewarm.emit.patch_target import patch_target_of
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.ending import apply_jobs, with_ending
-from inferdoc.prewarm.fleet_wish import PerPool
 from inferdoc.prewarm.guide import Guide, guide
 from inferdoc.prewarm.hold import Order, hold, release
 from inferdoc.prewarm.plan import PlanRow
+from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.prewarm.record import refuse_other_place
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
@@ -126,7 +126,7 @@ def _settled(
         return apply_jobs(led, options, really)
     result = apply(led, place.target, options, really, look_first)
     looked = really or look_first
-    return with_ending(result, led, aim_of(place.target), options, really) if ending and looked else result
+    return with_ending(result, led, patch_target_of(place.target), options, really) if ending and looked else result
 
 
 def _together(failed: dict[str, InferdocError], count: int) -> InferdocError:

@@ -58,7 +58,7 @@ class Capacity:
 
 
 @dataclass(frozen=True)
-class Wish:
+class PoolOptions:
     """What a plan is made from. cold_start: seconds from creation to ready; safety: factor on the load; previous: the
     plan that is followed now; change_hours: replica-hours a week that a change against it must save; grid: the settings
     that a back-test may choose among; tuning: what it chose."""
@@ -88,7 +88,7 @@ class Outlook:
     without: Outlook | None = None
 
 
-def outlook(series: LoadSeries, wish: Wish) -> Outlook:
+def outlook(series: LoadSeries, wish: PoolOptions) -> Outlook:
     """What is to come, at the quantile of the wish."""
     if wish.request.horizon > LONGEST:
         raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
@@ -101,12 +101,12 @@ def outlook(series: LoadSeries, wish: Wish) -> Outlook:
     return replace(ahead, without=ahead_at(series, bare, wish))
 
 
-def ahead_at(series: LoadSeries, result: Forecast, wish: Wish) -> Outlook:
+def ahead_at(series: LoadSeries, result: Forecast, wish: PoolOptions) -> Outlook:
     """What a forecast that holds the quantile of the wish says is to come."""
     return Outlook(result, *load_per_second(series, result, wish.policy, wish.request.events))
 
 
-def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
+def shaped(ahead: Outlook, wish: PoolOptions) -> PoolRow:
     """The windows that carry a load."""
     result = ahead.result
     wanted = replicas_for(ahead.load, wish.capacity.rate, wish.policy.utilisation, wish.safety)
@@ -147,7 +147,7 @@ def shaped(ahead: Outlook, wish: Wish) -> PoolRow:
     return row if former is None else with_moves(row, former)
 
 
-def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: Wish) -> WithoutRow:
+def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: PoolOptions) -> WithoutRow:
     row = shaped(bare, wish)
     other = pool_plan(row).floor
     return WithoutRow(
@@ -159,7 +159,7 @@ def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: Wish)
     )
 
 
-def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: Wish) -> None:
+def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: PoolOptions) -> None:
     """A floor at the maximum at every minute is no plan: capacity, load or maximum is not what was meant."""
     most = wish.limits.maximum
     covered = _minutes_of_week(result, result.step // 60)
@@ -223,7 +223,7 @@ def load_per_second(
 
 
 def _floor(
-    result: Forecast, need: np.ndarray, lead: int, wish: Wish, former: FormerPool | None
+    result: Forecast, need: np.ndarray, lead: int, wish: PoolOptions, former: FormerPool | None
 ) -> tuple[np.ndarray, list[str]]:
     week = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
     span = max(1, result.step // 60)
@@ -252,7 +252,7 @@ def _floor(
 class _Reasons:
     """Says why a window has its floor: the highest load it was made for."""
 
-    def __init__(self, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, wish: Wish) -> None:
+    def __init__(self, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, wish: PoolOptions) -> None:
         self.minutes = _minutes_of_week(result)
         self.load, self.need, self.lead, self.wish = load, need, lead, wish
 
@@ -273,7 +273,7 @@ class _Reasons:
         )
 
 
-def _policy_row(wish: Wish, lead: int, cap: float | None) -> PolicyRow:
+def _policy_row(wish: PoolOptions, lead: int, cap: float | None) -> PolicyRow:
     return PolicyRow(
         name=wish.policy.name,
         quantile=wish.policy.quantile,

@@ -11,26 +11,22 @@ import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm import oracle
-from inferdoc.prewarm.emit.aim import look
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
 from inferdoc.prewarm.emit.parts import part_of, place_on
-from inferdoc.prewarm.emit.registry import emit
+from inferdoc.prewarm.emit.patch_target import look
+from inferdoc.prewarm.emit.registry import emit, target_of
 from inferdoc.prewarm.emit.triggers import untouched
-from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
 from inferdoc.prewarm.readback import (
-    MOMENTARY,
-    PATCHED,
-    SCHEDULED,
-    aim_at,
     floor_given,
-    floor_stated,
     floor_wanted,
     objects,
+    patched_object,
     place_of,
 )
 from inferdoc.prewarm.record import own_floor
+from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.schemas import faults, trigger_faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments
 
@@ -76,10 +72,10 @@ def check(
 def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
     """InferdocError where `text`, just emitted, is not what was planned."""
     wrong = shape_faults(text, target, options.existing)
-    if not wrong and target in (*SCHEDULED, *MOMENTARY):
+    if not wrong and target_of(target).states != "nothing":
         row = _row(plan, options.pool)
         own = msgspec.structs.replace(plan, pools=[row])
-        if target in MOMENTARY:
+        if target_of(target).states == "moment":
             span = MinuteSpan(int(options.now) // 60, 1)
             wanted = floor_wanted(span, own, target, _asking(target, options))
             found = _stated(own, text, target, options, int(wanted[0]))
@@ -120,19 +116,21 @@ def in_zone(plan: PlanRow, row: PoolRow, zone: str) -> PlanRow:
 
 
 def _verdict(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
-    if target in MOMENTARY:
+    if target_of(target).states == "moment":
         return _momentary(plan, target, zone, options)
     text = emit(plan, target, options)
     wrong = shape_faults(text, target, options.existing)
     if wrong:
         return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-    return TargetCheck(target, zone, 0, 0) if target == "daily" else compare(plan, text, target, zone, options)
+    if target_of(target).states == "nothing":
+        return TargetCheck(target, zone, 0, 0)
+    return compare(plan, text, target, zone, options)
 
 
 def shape_faults(text: str, target: str, existing: dict[str, Any] | None = None) -> list[str]:
     """Faults of the manifests in `text`; none for targets that are not YAML. What an existing object of the user's has
     beyond our shapes is not ours to judge; our triggers in it are."""
-    if target in ("crontab", "systemd", "textfile", "json"):
+    if not target_of(target).manifests:
         return []
     theirs = existing is not None and bool(faults(existing))
     judged = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
@@ -163,17 +161,17 @@ def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptio
 
 
 def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list[str]:
-    found = objects(text) if target in (*PATCHED, "keda-cron") else []
+    found = objects(text) if target_of(target).manifests else []
     place = None if not found else place_of(found[0], plan)
     if place is not None:
-        return oracle.release_faults(found, place.word)
+        return reference_check.release_faults(found, place.word)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
-    aim = aim_at(target, options, plan)
+    aim = patched_object(target, options, plan)
     base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
         base = own_floor(part_of(options.existing, aim.domain), look(options.existing, *aim.field))
-    return oracle.ending_faults(found, aim.word, plan.valid_until, base)
+    return reference_check.ending_faults(found, aim.word, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
@@ -203,7 +201,7 @@ def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, wanted:
     wrong = shape_faults(text, target, options.existing)
     if wrong:
         return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-    given = floor_stated(text, target, plan.pools[0].name)
+    given = target_of(target).read_moment(text, plan.pools[0].name)
     if given is not None and given != wanted:
         return TargetCheck(target, zone, 1, 1, f"plan {wanted}, {target} {given}")
     return TargetCheck(target, zone, 1, 0)

@@ -19,8 +19,8 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.build import LONGEST, Outlook, build_plan
 from inferdoc.prewarm.explain import explain
-from inferdoc.prewarm.fleet_wish import FleetWish, PerPool, given_rates
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
+from inferdoc.prewarm.plan_options import PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import plan_pools
 from inferdoc.source.base import incomplete
 from inferdoc.times import moment_of, seconds_of
@@ -79,7 +79,7 @@ def plan(
         holidays=agenda.holidays,
         events=agenda.events,
     )
-    wish = FleetWish(
+    wish = PlanOptions(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
@@ -214,9 +214,8 @@ def replay(
     target: str | None,
 ) -> int:
     """Back-tests on the end of a CSV file."""
-    from inferdoc.prewarm.backtest import Trial, backtest
-    from inferdoc.prewarm.report import to_image, to_table
-    from inferdoc.prewarm.report import to_json as report_json
+    from inferdoc.prewarm.backtest import Trial, backtest, to_image, to_table
+    from inferdoc.prewarm.backtest import to_json as report_json
 
     trial = Trial(
         cold_start=seconds_of(cold_start, "--cold-start"),
@@ -255,8 +254,8 @@ def check_plan(
 
     from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
     from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.readback import MOMENTARY, SCHEDULED
-    from inferdoc.prewarm.tuning_words import tuning_words
+    from inferdoc.prewarm.emit.registry import MODULES
+    from inferdoc.prewarm.explain import tuning_words
 
     made = read_plan(path)
     if (manifest or existing) and len(goals) != 1:
@@ -276,7 +275,7 @@ def check_plan(
             found = TargetCheck(goals[0], row.zone, 0, len(wrong), wrong[0]) if wrong else None
             verdicts.append(found or compare(own, text, goals[0], row.zone, options))
             continue
-        for goal in goals or (*SCHEDULED, *MOMENTARY, "daily"):
+        for goal in goals or MODULES:
             if goal != "hpa" or row.base > 0:
                 verdicts += check(made, row.name, goal, ZONES, options)
     if output == "json":

@@ -10,8 +10,8 @@ import msgspec
 
 from inferdoc import escaping
 from inferdoc.prewarm.change import span_words, stretches
+from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
-from inferdoc.prewarm.tuning_words import tuning_words
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, Segment
 
 SCHEMA = "inferdoc.prewarm.diff/v1"

@@ -9,10 +9,10 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.apply import Applied, apply
-from inferdoc.prewarm.emit.aim import Aim, aim_of, look
 from inferdoc.prewarm.emit.base import EmitOptions, changes, prune_words, selector, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, expiry_name, over_own_floor
 from inferdoc.prewarm.emit.parts import TriggerPlace
+from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of
 from inferdoc.prewarm.guide import Guide
 
 KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
@@ -21,7 +21,7 @@ KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
 def apply_jobs(led: Guide, options: EmitOptions, really: bool) -> Applied:
     """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is looked at in any
     case."""
-    aim = aim_of(options.kind or "HorizontalPodAutoscaler")
+    aim = patch_target_of(options.kind or "HorizontalPodAutoscaler")
     result = apply(led, aim.kind, options, really, look_first=True)
     pool, text = str(options.pool), None
     words = ["kubectl", "delete", KINDS, f"--selector={selector(pool)}", f"--namespace={options.namespace}"]
@@ -38,7 +38,9 @@ def apply_jobs(led: Guide, options: EmitOptions, really: bool) -> Applied:
 POD = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
 
 
-def with_ending(result: Applied, led: Guide, place: TriggerPlace | Aim, options: EmitOptions, really: bool) -> Applied:
+def with_ending(
+    result: Applied, led: Guide, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+) -> Applied:
     """The result of a run, after the job is in place beside what follows a plan, or is gone with the last of it. A
     failure leaves the object as it is and is reported beside it; the next run tries again."""
     try:
@@ -48,7 +50,9 @@ def with_ending(result: Applied, led: Guide, place: TriggerPlace | Aim, options:
         return replace(result, undone=undone)
 
 
-def _settled(result: Applied, led: Guide, place: TriggerPlace | Aim, options: EmitOptions, really: bool) -> list[str]:
+def _settled(
+    result: Applied, led: Guide, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+) -> list[str]:
     pool, namespace = str(options.pool), f"--namespace={options.namespace}"
     name = expiry_name(pool)
     there = _there(name, options.namespace)

@@ -15,7 +15,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import Load, Rate
-from inferdoc.prewarm.build import Outlook, Wish
+from inferdoc.prewarm.build import Outlook, PoolOptions
 from inferdoc.prewarm.plan import PoolRow, pool_plan, window_row
 from inferdoc.prewarm.policy import CAP_DAYS
 from inferdoc.prewarm.week import MINUTES, grouped, segments
@@ -30,7 +30,7 @@ class Ahead:
 
     pool: Pool
     series: LoadSeries
-    wish: Wish
+    wish: PoolOptions
     outlook: Outlook
     notes: tuple[str, ...] = ()
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.apply import Applied, apply, tried
-from inferdoc.prewarm.emit.aim import Aim, aim_of, look
 from inferdoc.prewarm.emit.base import PLAN_BASE, VALID_UNTIL, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES, part_of
+from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of
 from inferdoc.prewarm.guide import Goal, Guide
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
@@ -29,7 +29,7 @@ class Order:
 def hold(target: str, order: Order, options: EmitOptions, really: bool) -> Applied:
     """Settles the floor of an order on the object, by the record on it; past the plan's validity the base comes back.
     The object is looked at in any case."""
-    aim, until = aim_of(target), order.stamp[VALID_UNTIL]
+    aim, until = patch_target_of(target), order.stamp[VALID_UNTIL]
     top, least = max(order.floor, *order.levels), min(order.floor, *order.levels, int(order.stamp[PLAN_BASE]))
     if top > order.maximum:
         raise InferdocError(f"--floor and --levels want {top} replicas, --max is {order.maximum}")
@@ -46,7 +46,7 @@ def hold(target: str, order: Order, options: EmitOptions, really: bool) -> Appli
     return tried(lambda: _scaled(led, aim, order, options, really))
 
 
-def _scaled(led: Guide, aim: Aim, order: Order, options: EmitOptions, really: bool) -> Applied:
+def _scaled(led: Guide, aim: PatchTarget, order: Order, options: EmitOptions, really: bool) -> Applied:
     """Through the scale alone, which holds no record: replicas that are no level of the plan were set by the user, and
     nothing goes under them."""
     name = str(options.name)
@@ -71,7 +71,7 @@ def release(target: str, options: EmitOptions, only_expired: bool, really: bool,
     the plan stamped on it is past its validity. An object that is not there needs nothing. job: the CronJob that asks,
     which goes when nothing of ours is left."""
     place = PLACES.get(target)
-    held = place or aim_of(target)
+    held = place or patch_target_of(target)
     led = Guide(why="given back")
     try:
         found = part_of(kubectl.get(held.kubectl_resource, str(options.name), options.namespace), held.domain)

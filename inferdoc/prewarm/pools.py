@@ -15,13 +15,12 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import HISTORY_DAYS
 from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Outlook, outlook, shaped
 from inferdoc.prewarm.families import Ahead, led, started_together, tied
-from inferdoc.prewarm.fitness import fit_for_a_plan
-from inferdoc.prewarm.fleet_wish import FleetWish
-from inferdoc.prewarm.lead import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.prewarm.plan import PoolRow
+from inferdoc.prewarm.plan_options import PlanOptions
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
 from inferdoc.prewarm.shape import SLOT
 from inferdoc.prewarm.tune import REPLAYED_DAYS, tuned
@@ -31,6 +30,61 @@ if TYPE_CHECKING:
     from inferdoc.forecast.capacity import PoolCapacity, Served
     from inferdoc.forecast.fromsource import Gathered
     from inferdoc.forecast.starts import Starts
+from inferdoc.forecast.series import DAY
+from inferdoc.times import rfc3339
+
+OLDEST = DAY
+EARLIEST = 600
+"""Clocks differ by minutes; a load of later is stamped in another zone, or wrong."""
+COARSEST = 3600
+"""A schedule has times of day; bins longer than an hour do not hold them."""
+ENOUGH = 100
+FALLS_OF_A_COUNTER = 0.01
+"""A load goes down about as often as up; a counter only where its process began anew."""
+
+
+def fit_for_a_plan(series: LoadSeries, now: int, chosen: bool = False) -> None:
+    """Raises InferdocError, one line, for a series that no schedule can be made of. now: Unix seconds that the plan is
+    made at; chosen: whether that was asked for, so that what came later is left out and not from the future."""
+    last = _newest(series)
+    if last is not None and not chosen and last - series.step - now > EARLIEST:
+        raise InferdocError(
+            f"the newest load is of {rfc3339(last)}, {_long(last - now)} after the plan: check the clock that stamped "
+            "it (local time taken for UTC?), or plan as of a moment with --from"
+        )
+    series = series.before(now)
+    newest = _newest(series)
+    if newest is None:
+        raise InferdocError("no load was seen")
+    if now - newest > OLDEST:
+        raise InferdocError(
+            f"the newest load is of {rfc3339(newest)}, {(now - newest) / DAY:.1f} days before the plan: collect again, "
+            "or plan as of then with --from"
+        )
+    if series.step > COARSEST:
+        raise InferdocError(f"bins of {series.step / 3600:g} h hold no times of day; give bins of an hour or shorter")
+    if _is_counter(series.values[np.isfinite(series.values)]):
+        raise InferdocError(
+            "the values only grow, as a raw counter does; give what was added per bin, or a rate such as rate(x[5m])"
+        )
+
+
+def _newest(series: LoadSeries) -> int | None:
+    """Unix seconds just after the last known bin."""
+    known = np.flatnonzero(np.isfinite(series.values))
+    return series.start + series.step * (int(known[-1]) + 1) if len(known) else None
+
+
+def _long(seconds: int) -> str:
+    return f"{seconds / DAY:.1f} days" if seconds > DAY else f"{seconds / 3600:.1f} hours"
+
+
+def _is_counter(values: np.ndarray) -> bool:
+    """Whether values (float64[n]) almost never fall, and those that do fall below what was ever counted up from."""
+    steps = np.diff(values)
+    moves, falls = np.count_nonzero(steps), np.flatnonzero(steps < 0)
+    resets = bool((values[falls + 1] < 0.5 * values[falls]).all())
+    return bool(moves >= ENOUGH and len(falls) <= FALLS_OF_A_COUNTER * moves) and resets
 
 
 @dataclass(frozen=True)
@@ -42,7 +96,7 @@ class Planned:
     seen: dict[str, tuple[LoadSeries, Outlook]] = field(default_factory=dict)
 
 
-def plan_pools(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def plan_pools(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
     planned."""
     made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
@@ -59,7 +113,7 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def _of_file(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     (series,) = origin.series()
     name = clean(series.name)
     _refuse_unknown(asked, {name})
@@ -76,7 +130,7 @@ def _of_file(origin: Origin, asked: FleetWish, now: int) -> Planned:
     return Planned([shaped(ahead, wish)], [], {name: (series, ahead)})
 
 
-def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
+def _of_source(origin: Origin, asked: PlanOptions, now: int) -> Planned:
     from inferdoc.forecast.fromsource import called_alike, pool_name
 
     origin, asked = _with_replayed_days(origin, asked)
@@ -117,7 +171,7 @@ def _of_source(origin: Origin, asked: FleetWish, now: int) -> Planned:
     return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out, seen)
 
 
-def _with_replayed_days(origin: Origin, asked: FleetWish) -> tuple[Origin, FleetWish]:
+def _with_replayed_days(origin: Origin, asked: PlanOptions) -> tuple[Origin, PlanOptions]:
     """Where days are replayed they are read beyond the history that is asked for: each is planned from as much as the
     plan itself."""
     if not asked.tune:
@@ -131,7 +185,7 @@ def _tuned(each: Ahead) -> Ahead:
     return replace(each, outlook=ahead, wish=wish)
 
 
-def _refuse_unknown(asked: FleetWish, pools: set[str]) -> None:
+def _refuse_unknown(asked: PlanOptions, pools: set[str]) -> None:
     unknown = sorted(asked.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
@@ -187,7 +241,7 @@ class _Starts:
         return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, usual.value)
 
 
-def _choices(origin: Origin, asked: FleetWish, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+def _choices(origin: Origin, asked: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
     """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
     given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:

@@ -10,19 +10,15 @@ import yaml
 
 from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm import oracle
-from inferdoc.prewarm.emit.aim import BY_WORD, Aim, aim_of, look
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.metric_lines import FLOOR
 from inferdoc.prewarm.emit.parts import TriggerPlace, part_of, place_on
+from inferdoc.prewarm.emit.patch_target import BY_WORD, PatchTarget, look, patch_target_of
+from inferdoc.prewarm.emit.registry import target_of
 from inferdoc.prewarm.emit.triggers import PREFIX
-from inferdoc.prewarm.oracle import MinuteSpan
 from inferdoc.prewarm.plan import PlanRow, pool_plan
 from inferdoc.prewarm.record import own_floor
-
-PATCHED = {"cronjob": BY_WORD["hpa"], "kserve": BY_WORD["kserve"], "wva": BY_WORD["wva"], "lws": BY_WORD["lws"]}
-SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
-MOMENTARY = ("hpa", "keda-prometheus", "textfile", "json")
+from inferdoc.prewarm.reference_check import MinuteSpan
 
 
 def objects(text: str) -> list[dict[str, Any]]:
@@ -35,13 +31,20 @@ def objects(text: str) -> list[dict[str, Any]]:
     return found
 
 
-def aim_at(target: str, options: EmitOptions, plan: PlanRow) -> Aim:
+def patched_object(target: str, options: EmitOptions, plan: PlanRow) -> PatchTarget:
     """What the jobs of a target hold the floor of."""
     if look(options.existing, "kind") == "LLMInferenceService":
         return BY_WORD["llm-service-prefill" if plan.pools[0].role == "prefill" else "llm-service"]
     if target == "cronjob" and options.kind is not None:
-        return aim_of(options.kind)
-    return PATCHED[target]
+        return patch_target_of(options.kind)
+    return _patched(target)
+
+
+def _patched(target: str) -> PatchTarget:
+    found = target_of(target).patched
+    if found is None:
+        raise InferdocError(f"target `{target}` patches no object")
+    return found
 
 
 def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
@@ -54,7 +57,7 @@ def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
 def floor_wanted(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
     """int64[count]: the plan's windows, in groups for a LeaderWorkerSet, and never under what the object has of its
     own."""
-    wanted = oracle.intent(span, msgspec.to_builtins(plan.pools[0]))
+    wanted = reference_check.intent(span, msgspec.to_builtins(plan.pools[0]))
     if target == "lws":
         wanted = -(-wanted // options.per_group)
     return np.asarray(np.maximum(wanted, _own(span, plan, target, options)))
@@ -66,12 +69,12 @@ def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> 
         return np.zeros(span.count, dtype=np.int64)
     scaled = _keda_spec(existing, plan)
     if scaled is None:
-        aim = PATCHED["cronjob"] if target == "hpa" else aim_at(target, options, plan)
+        aim = patch_target_of("hpa") if target == "hpa" else patched_object(target, options, plan)
         return np.full(span.count, own_floor(part_of(existing, aim.domain), look(existing, *aim.field)))
     place = place_on(existing, plan.pools[0].role)
     base = own_floor(part_of(existing, place.domain), scaled.get("minReplicaCount"), place.absent)
     theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
-    return oracle.keda_floor(span, {"minReplicaCount": base, "triggers": theirs})
+    return reference_check.keda_floor(span, {"minReplicaCount": base, "triggers": theirs})
 
 
 def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
@@ -84,16 +87,15 @@ def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
 
 def floor_given(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:
     """int64[count]: the floor at each minute when `text` is applied and nothing else happens."""
-    if target == "crontab":
-        return oracle.crontab_floor(span, text, options.host_zone or "UTC", _level(span, plan))
-    if target == "systemd":
-        return oracle.systemd_floor(span, text, _level(span, plan))
+    known = target_of(target)
+    if known.read_week is not None:
+        return known.read_week(span, text, options, _level(span, plan))
     found = objects(text)
     scaled = _keda_spec(found[0], plan)
     if scaled is not None:
-        return oracle.keda_floor(span, scaled)
-    if target in PATCHED:
-        return oracle.cronjob_floor(span, found, aim_at(target, options, plan).word)
+        return reference_check.keda_floor(span, scaled)
+    if known.patched is not None:
+        return reference_check.cronjob_floor(span, found, patched_object(target, options, plan).word)
     raise InferdocError(f"target `{target}` cannot be checked")
 
 
@@ -102,13 +104,3 @@ def _level(span: MinuteSpan, plan: PlanRow) -> np.ndarray:
     pool = pool_plan(plan.pools[0])
     clock, weekday = span.wall(pool.row.zone)
     return np.asarray(pool.floor[(weekday - 1) % 7 * 1440 + clock])
-
-
-def floor_stated(text: str, target: str, pool: str) -> int | None:
-    """What a target of one moment says; None for those that only point to the plan."""
-    if target == "hpa":
-        return int(objects(text)[0]["spec"]["minReplicas"])
-    if target == "textfile":
-        line = next(line for line in text.splitlines() if line.startswith(f'{FLOOR}{{pool="{pool}"}}'))
-        return int(line.split()[-1])
-    return None

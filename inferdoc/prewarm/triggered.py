@@ -7,11 +7,11 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.apply import Applied, tried
-from inferdoc.prewarm.emit.aim import look, put
 from inferdoc.prewarm.emit.base import OURS, PART, TRIGGERS, EmitOptions, stamps
 from inferdoc.prewarm.emit.keda import refuse_scaled_object, settled_object, trigger
 from inferdoc.prewarm.emit.llm_service import refuse_llm_service
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
+from inferdoc.prewarm.emit.patch_target import look, put
 from inferdoc.prewarm.guide import Guide
 from inferdoc.prewarm.record import refuse_other_place, refuse_other_pool
 

@@ -13,11 +13,10 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.prewarm.build import Outlook, Wish, ahead_at
+from inferdoc.prewarm.build import Outlook, PoolOptions, ahead_at
 from inferdoc.prewarm.plan import PoolRow, SettingRow, TuningRow
 from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
-from inferdoc.prewarm.replay import Site, oracle, per_minute, reactive, unserved
-from inferdoc.prewarm.walk import WalkedDay, followed, walk
+from inferdoc.prewarm.replay import Site, WalkedDay, followed, oracle, per_minute, reactive, unserved, walk
 
 REPLAYED_DAYS = 7
 """One of each day of the week."""
@@ -59,7 +58,7 @@ class Tried:
         )
 
 
-def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish]:
+def tuned(series: LoadSeries, ahead: Outlook, wish: PoolOptions) -> tuple[Outlook, PoolOptions]:
     """The outlook and the wish with the setting that the back-test chooses among `wish.grid`, which the outlook's
     forecast holds; as they are, with a note, where nothing can be told."""
     if not wish.grid or ahead.result.abstained:
@@ -75,7 +74,7 @@ def tuned(series: LoadSeries, ahead: Outlook, wish: Wish) -> tuple[Outlook, Wish
     return replace(ahead_at(series, ahead.result, wish), without=without), replace(wish, tuning=row)
 
 
-def with_setting(wish: Wish, setting: Setting) -> Wish:
+def with_setting(wish: PoolOptions, setting: Setting) -> PoolOptions:
     policy = replace(wish.policy, quantile=setting.quantile)
     return replace(wish, policy=policy, safety=setting.safety)
 
@@ -88,7 +87,7 @@ class GridReplay:
     each: list[Tried]
 
 
-def replay_grid(series: LoadSeries, wish: Wish) -> GridReplay:
+def replay_grid(series: LoadSeries, wish: PoolOptions) -> GridReplay:
     """Replays the last days of a series with every setting. Raises InferdocError where too little is known."""
     begin = wish.request.begin
     clean = without_outages(series if begin is None else series.before(min(begin, series.end)))
@@ -144,7 +143,7 @@ Scaler = Callable[[np.ndarray, Site], np.ndarray]
 class Replays:
     """The load of walked days against scalers, minute by minute."""
 
-    def __init__(self, series: LoadSeries, days: Sequence[WalkedDay], wish: Wish) -> None:
+    def __init__(self, series: LoadSeries, days: Sequence[WalkedDay], wish: PoolOptions) -> None:
         self.days = days
         self.minutes = [day.minutes for day in days]
         self.load = per_minute(series.before(days[-1].end, (days[-1].end - days[0].begin) / DAY + 1.0))
@@ -159,7 +158,7 @@ class Replays:
         begins = self.lead + np.cumsum([0, *self.minutes[:-1]])
         return Tally(np.add.reduceat(excess, begins), np.add.reduceat(paid, begins) / 60)
 
-    def following(self, wish: Wish) -> Tally:
+    def following(self, wish: PoolOptions) -> Tally:
         """Of a reactive scaler above the floor of each day's plan."""
         return self.above(followed(self.days, wish))
 

@@ -21,17 +21,15 @@ from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario, scenario_files, scenarios
 from inferdoc.words import figure
 
-
-def recordings() -> Path:
-    """The folder of the recordings: beside the package in a checkout, inside it when installed."""
-    for folder in (PACKAGE / "content" / "recordings", PACKAGE.parent / "fixtures" / "recordings"):
-        if (folder / "labels.json").is_file():
-            return folder
-    raise InferdocError(f"{PACKAGE / 'content' / 'recordings'}: the recordings are missing; reinstall inferdoc-toolkit")
+RECORDINGS = PACKAGE.parent / "fixtures" / "recordings"
+"""The recordings of a checkout; the package has none."""
+LABELS = "labels.json"
 
 
 def _labels() -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((recordings() / "labels.json").read_text("utf-8"))["recordings"]
+    if not (RECORDINGS / LABELS).is_file():
+        raise InferdocError("recordings come with a checkout of inferdoc; use --fault to simulate a fault instead")
+    found: list[dict[str, Any]] = json.loads((RECORDINGS / LABELS).read_text("utf-8"))["recordings"]
     return found
 
 
@@ -49,8 +47,8 @@ def _label(name: str) -> dict[str, Any]:
 
 
 def recorded() -> Iterator[tuple[str, str]]:
-    """Name and description of every recording."""
-    for label in _labels():
+    """Name and description of every recording of a checkout; nothing in an installation."""
+    for label in _labels() if (RECORDINGS / LABELS).is_file() else ():
         yield _name(label), str(label.get("load_after") or label.get("load_before") or label.get("note") or "")
 
 
@@ -70,7 +68,7 @@ def replay_recording(name: str, catalogue: Catalogue) -> Diagnosis:
     with tempfile.TemporaryDirectory(prefix="inferdoc-demo-") as folder:
         path = Path(folder) / "demo.db"
         with Store.open(path, "w") as store:
-            import_file(store, str(recordings() / label["file"]))
+            import_file(store, str(RECORDINGS / label["file"]))
         answer = diagnose(open_source(store=path), since="10m", until="latest", options=Options(catalogue=catalogue))
     answer.source.location = label["file"]
     return answer

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+import shutil
+import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
 from inferdoc.catalogue.conditions import Condition
+from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.document import nearest
-from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Phase, ScopeLevel, Severity
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
+from inferdoc.generate.alerts import alert_files
+from inferdoc.generate.boards import board_files
+from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.runbook_sections import BEGIN, END, runbook_changes
 from inferdoc.judging.advice import NUMBERS
 from inferdoc.judging.conditions import explain
 from inferdoc.judging.places import PLACES, in_general
@@ -56,7 +64,7 @@ TODO: the mechanism, in a few sentences.
 ## Impact
 
 TODO: what users feel, and how it goes on if nobody acts.
-
+{fires_when}
 ## First five minutes
 
 TODO: the two or three commands that decide.
@@ -69,6 +77,14 @@ TODO: what to do, with cost and undo.
 
 TODO: what shows that it is over.
 """
+
+FIRES_WHEN = f"""
+## Fires when
+
+{BEGIN}
+{END}
+"""
+"""For the page of a shipped cause: `make generate` writes what is between the markers."""
 
 SCENARIO = """\
 # TODO: a fleet of the simulator in which the cause happens; `inferdoc simulate --list` shows others.
@@ -104,6 +120,7 @@ def write_new(folder: Path, cause: str, catalogue: Catalogue) -> list[Path]:
         "scopes": " | ".join(get_args(ScopeLevel)),
         "severities": " | ".join(get_args(Severity)),
     }
+    words["fires_when"] = FIRES_WHEN.format(id=cause) if _in_checkout(folder) else ""
     for path, text in ((recipe, RECIPE), (page, PAGE), (scenario, SCENARIO)):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text.format(id=cause, **words), "utf-8")
@@ -113,14 +130,52 @@ def write_new(folder: Path, cause: str, catalogue: Catalogue) -> list[Path]:
 def files_of(recipe: Path) -> tuple[Path, Path, Path]:
     """The files of a cause by its YAML: that, its page and its scenario (in a checkout among the fixtures)."""
     root = recipe.parent.parent
-    incidents = root / "fixtures" / "incidents"
-    scenarios = incidents if incidents.is_dir() else root / "incidents"
+    scenarios = root / "fixtures" / "incidents" if _in_checkout(root) else root / "incidents"
     return recipe, root / "runbooks" / f"{recipe.stem}.md", scenarios / recipe.name
+
+
+def _in_checkout(root: Path) -> bool:
+    return (root / "fixtures" / "incidents").is_dir()
 
 
 def problems(catalogue: Catalogue, path: Path) -> list[str]:
     """What is wrong with, or still missing from, a cause: its file, and its page and scenario where the file lies in
-    the `diagnostics` folder of a catalogue. One line each."""
+    the `diagnostics` folder of a catalogue. If these are complete: why it cannot become rules. One line each."""
+    found = _file_problems(catalogue, path)
+    if found:
+        return found
+    if path.parent.name == "diagnostics":
+        return generation_problems(catalogue, path.resolve().parent.parent)
+    with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+        alone = Path(folder) / "diagnostics" / path.name
+        alone.parent.mkdir()
+        shutil.copy(path, alone)
+        return generation_problems(catalogue, Path(folder))
+
+
+def catalogue_problems(catalogue: Catalogue) -> list[str]:
+    """What is wrong with the whole catalogue; if nothing is, why rules, dashboards or pages cannot be generated."""
+    return catalogue.problems() or generation_problems(catalogue, content_root())
+
+
+def generation_problems(catalogue: Catalogue, root: Path) -> list[str]:
+    """Why rules, dashboards or runbook pages cannot be generated from a catalogue with the folder `root` beside it: the
+    first reason. Dashboards are left out without the extra that makes them."""
+    links = GeneratedLinks()
+    known = {content_root(), *catalogue.overlays}
+    try:
+        whole = catalogue if root in known else load_catalogue((*catalogue.overlays, root))
+        alert_files(whole, links)
+        if find_spec("grafanalib"):
+            board_files(whole, links)
+        if _in_checkout(root):
+            runbook_changes(root / "runbooks", whole)
+    except InferdocError as error:
+        return [str(error)]
+    return []
+
+
+def _file_problems(catalogue: Catalogue, path: Path) -> list[str]:
     lines = catalogue.check_recipe_file(path, {*NUMBERS, *PLACES, PREVIOUS})
     together = files_of(path) if path.parent.name == "diagnostics" else (path,)
     for each in together:

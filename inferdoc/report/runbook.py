@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 
 from inferdoc.catalogue.content import content_file, content_files
@@ -27,12 +28,10 @@ def page(cause: str, overlays: Sequence[str] = ()) -> str:
 
 
 def pretty(markdown: str) -> str:
-    """The page with terminal formatting."""
-    from io import StringIO
+    """The page for a terminal: headings are bold, comments are left out."""
+    shown = _COMMENT.sub("", lines(markdown))
+    return _HEADING.sub("\x1b[1m\\g<0>\x1b[0m", shown).rstrip()
 
-    from rich.console import Console
-    from rich.markdown import Markdown
 
-    out = StringIO()
-    Console(file=out, force_terminal=True, width=100).print(Markdown(lines(markdown), hyperlinks=False))
-    return out.getvalue().rstrip()
+_COMMENT = re.compile(r"<!--.*?-->\n?", re.DOTALL)
+_HEADING = re.compile(r"(?m)^#+ .*$")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Card
+from inferdoc.catalogue.signal import Card
+from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
 
 INLET = 30.0
 RISE = 42.0

@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from inferdoc.capacity.model_shape import shape_of
+from inferdoc.catalogue.signal import Card
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.ranks import LockStep
 from inferdoc.simulate.scenario import StepParts
@@ -68,30 +69,6 @@ class Model:
 
 
 @dataclass(frozen=True)
-class Card:
-    """What DCGM shows of a tier besides the figures of tiers.yaml. watts: limit and idle; mhz: highest SM and memory
-    clock."""
-
-    model_name: str
-    watts: float
-    idle_watts: float
-    mhz: float
-    memory_mhz: float
-
-
-CARDS = {
-    "h100-80": Card("NVIDIA H100 80GB HBM3", 700, 70, 1980, 2619),
-    "h200-141": Card("NVIDIA H200", 700, 75, 1980, 3201),
-    "b200-180": Card("NVIDIA B200", 1000, 140, 1965, 3996),
-    "a100-80": Card("NVIDIA A100-SXM4-80GB", 400, 55, 1410, 1593),
-    "a100-40": Card("NVIDIA A100-SXM4-40GB", 400, 50, 1410, 1215),
-    "l40s": Card("NVIDIA L40S", 350, 35, 2520, 9001),
-    "l4": Card("NVIDIA L4", 72, 16, 2040, 6251),
-}
-"""Power limits and clocks as nvidia-smi shows them for these parts; limits are those of the datasheets."""
-
-
-@dataclass(frozen=True)
 class MachineTier:
     """Figures of one GPU: bytes, bytes/s, FLOP/s (dense BF16), bytes/s of one link direction."""
 
@@ -115,7 +92,7 @@ def _catalogue_tiers() -> dict[str, MachineTier]:
             float(t.memory_gbps.value) * 1e9,
             float(t.bf16_tflops.value) * 1e12,
             float(t.link_gbps.value) * 1e9,
-            CARDS.get(name),
+            t.card,
         )
         for name, t in tiers.items()
     }

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.generator import MACHINES, Drawing, draw
 from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.scenario import FaultSpec, Scenario, Stream
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 
 replace = msgspec.structs.replace
 
+MACHINES = (
+    ("h100-80", "llama-3.1-8b", 1),
+    ("a100-80", "llama-3.1-8b", 1),
+    ("l40s", "llama-3.1-8b", 1),
+    ("h100-80", "qwen3-32b", 2),
+    ("a100-80", "qwen3-32b", 4),
+    ("h200-141", "qwen3-32b", 1),
+    ("h100-80", "llama-3.3-70b", 4),
+    ("h200-141", "llama-3.3-70b", 2),
+    ("b200-180", "llama-3.3-70b", 2),
+    ("a100-80", "qwen3-30b-a3b", 1),
+)
+"""Tier, model and GPUs a pod: common deployments in which the weights leave room for a KV cache."""
 DROPPABLE = (
     "vllm:inter_token_latency_seconds",
     "vllm:request_queue_time_seconds",
@@ -57,20 +68,6 @@ AT_ONCE = 1.0
 """Seconds: what begins earlier than this was always so."""
 ROLLED_BACK = frozenset({"restart", "rollout", "stop", "scale-in", "kill", "crash", "oom", "scaler", "xid", "gpu-lost"})
 """Faults that end processes: beside them no rollout is put into the fleet."""
-
-
-def randomised(
-    kind: str,
-    seed: int,
-    drawings: Mapping[str, Drawing],
-    control: bool = False,
-    ranges: Randomisation = RANDOMISATION,
-) -> Scenario:
-    """A draw of a cause, a control or a pair, with everything beside it drawn as well."""
-    rng = np.random.default_rng([seed, zlib.crc32(kind.encode()), 77])
-    interval = float(cast(int, ranges.interval.draw(rng)))
-    scenario = draw(kind, seed, drawings, control, interval)
-    return surrounded(scenario, rng, ranges)
 
 
 def surrounded(scenario: Scenario, rng: np.random.Generator, ranges: Randomisation = RANDOMISATION) -> Scenario:

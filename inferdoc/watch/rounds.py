@@ -168,7 +168,7 @@ def print_changes(
 def show_in_place(watch: Watch, terminal: TextIO, place: str) -> WatchState:
     """Run until the user quits, with the latest report on the terminal; the final state. place: name of the source.
     Raises KeyboardInterrupt with the state as its argument."""
-    from inferdoc.watch.screen import Screen, leaving  # loads rich, which a single diagnosis does not need
+    from inferdoc.watch.screen import Screen, leaving
 
     rounds, screen = WatchState(watch), Screen(terminal)
 

@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TextIO
 
-from rich.console import Console
-from rich.control import Control
-from rich.segment import ControlType
-from rich.text import Text
+from inferdoc.escaping import cut
 
 LEAVE = b"qQ"
 TICK_SECONDS = 0.5
+ALTERNATE_SCREEN, NORMAL_SCREEN = "\x1b[?1049h", "\x1b[?1049l"
+HIDDEN_CURSOR, VISIBLE_CURSOR = "\x1b[?25l", "\x1b[?25h"
+CLEARED, ERASED_LINE = "\x1b[2J\x1b[H", "\x1b[2K"
+"""Control sequences of xterm (ECMA-48, and the private modes of DEC)."""
 
 
 @contextmanager
@@ -91,7 +92,7 @@ class Screen:
     """The alternate screen of a terminal: when it is left, what stood there before is back."""
 
     def __init__(self, terminal: TextIO) -> None:
-        self._console = Console(file=terminal, highlight=False)
+        self._terminal = terminal
         self._lines: list[str] = []
         self._shown: list[str] = []
         self._size = os.terminal_size((0, 0))
@@ -100,15 +101,12 @@ class Screen:
     @contextmanager
     def entered(self) -> Iterator[None]:
         """On the alternate screen, without a cursor."""
-        self._console.set_alt_screen(True)
-        self._console.show_cursor(False)
+        self._write(ALTERNATE_SCREEN + HIDDEN_CURSOR)
         try:
             yield
         finally:
             with self._one_at_a_time:
-                self._console.show_cursor(True)
-                self._console.set_alt_screen(False)
-                self._console.file.flush()
+                self._write(VISIBLE_CURSOR + NORMAL_SCREEN)
 
     @property
     def rows(self) -> int:
@@ -117,7 +115,7 @@ class Screen:
 
     def _requested_size(self) -> os.terminal_size:
         try:
-            return os.get_terminal_size(self._console.file.fileno())
+            return os.get_terminal_size(self._terminal.fileno())
         except OSError:  # no terminal of its own to ask
             return shutil.get_terminal_size()
 
@@ -138,18 +136,15 @@ class Screen:
         if self._size != size:
             self._size, self._shown, fresh = size, [], True
         lines = self._lines[: size.lines]
-        with self._console.capture() as captured:
-            if fresh:
-                self._console.control(Control.clear())
-            for row in range(max(len(lines), len(self._shown))):
-                line = lines[row] if row < len(lines) else ""
-                if row >= len(self._shown) or self._shown[row] != line:
-                    self._console.control(Control.move_to(0, row), Control((ControlType.ERASE_IN_LINE, 2)))
-                    text = Text.from_ansi(line)
-                    text.truncate(size.columns - 1)
-                    self._console.print(text, end="", soft_wrap=True)
+        painted = [CLEARED] if fresh else []
+        for row in range(max(len(lines), len(self._shown))):
+            line = lines[row] if row < len(lines) else ""
+            if row >= len(self._shown) or self._shown[row] != line:
+                painted.append(f"\x1b[{row + 1};1H{ERASED_LINE}{cut(line, size.columns - 1)}")
         self._shown = lines
-        painted = captured.get()
-        if painted:
-            self._console.file.write(painted)
-            self._console.file.flush()
+        self._write("".join(painted))
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._terminal.write(text)
+            self._terminal.flush()

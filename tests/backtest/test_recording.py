@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.backtest.notation import grid_ms, input_series
-from inferdoc.backtest.recording import Points, ScrapedSeries, of_answers, read_file, read_store
+from inferdoc.backtest.recording import Points, ScrapedSeries, grid_ms, input_series, of_answers, read_file, read_store
 from inferdoc.errors import InferdocError
 from inferdoc.source.prometheus_answers import AnswerSeries
 from tests.backtest.conftest import DOWN, INTERVAL, SCRAPES, START

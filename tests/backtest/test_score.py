@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.backtest.inhibition import Notifying
-from inferdoc.backtest.labels import Told
+from inferdoc.backtest.recording import Told
 from inferdoc.backtest.replay import Firing, RuleSet
 from inferdoc.backtest.score import outcome, totals
 

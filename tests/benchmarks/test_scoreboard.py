@@ -7,8 +7,8 @@ import pytest
 import scoreboard_harm
 from scoreboard_tables import Outcome, f1, missed_list, precision
 
-from inferdoc.simulate.generator import draw
-from inferdoc.simulate.incidents import CAUSES
+from inferdoc_dev.incidents import CAUSES
+from inferdoc_dev.incidents.generator import draw
 
 
 def outcome(found: list[str], load_changes: list[str | None] | None = None, **fields: object) -> Outcome:

@@ -25,13 +25,13 @@ from scoreboard_trust import (
 )
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.simulate.incidents import CAUSES
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.randomise import randomised
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Scenario
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.surroundings import Bystander, Surroundings
+from inferdoc_dev.incidents import CAUSES
+from inferdoc_dev.incidents.generator import randomised
 
 SMALL = """
 id: slow-gpu

@@ -12,12 +12,12 @@ from msgspec import structs
 
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Level, Move, Not, Presence
 from inferdoc.catalogue.document import decode, read_yaml
-from inferdoc.catalogue.editor_schema import FILES, editor_schema, update_schemas
 from inferdoc.catalogue.family import FamilyFile
 from inferdoc.catalogue.kinds import fact_of
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.observation import Name
 from inferdoc.catalogue.recipe_file import RecipeFile
+from inferdoc_dev.generate.editor_schema import FILES, editor_schema, schema_changes
 
 CATALOGUE = load_catalogue()
 FOLDER = Path(__file__).resolve().parents[2] / "diagnostics"
@@ -71,7 +71,7 @@ def test_the_recipes_are_short():
 
 def test_the_schemas_for_editors_are_up_to_date():
     assert sorted(FILES) == sorted(path.name for path in FOLDER.glob("*.schema.json"))
-    assert update_schemas(FOLDER, CATALOGUE, check=True) == [], "run python -m inferdoc.generate"
+    assert schema_changes(FOLDER, CATALOGUE) == [], "run python -m inferdoc_dev.generate"
 
 
 def test_the_schema_takes_the_dictionary_as_it_is():

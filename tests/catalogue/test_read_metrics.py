@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.catalogue.read_metrics import read_names, unread
+from inferdoc_dev.generate.read_metrics import read_names, unread
 
 ROOT = Path(__file__).resolve().parents[2]
 EXPORTERS = load_catalogue().exporters

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import shutil
 import sqlite3
 import stat
 
@@ -109,6 +110,25 @@ def test_a_recipe_that_is_wrong_prints_where(tmp_path, old, new, printed):
     done = checked(tmp_path, old, new)
     assert done.code == 1 and "Traceback" not in done.err
     assert "my-cause.yaml" in done.out and printed in done.out
+
+
+def test_what_alerts_build_refuses_the_check_refuses(tmp_path):
+    done = checked(tmp_path, "sources:", "alert: {for: 5m, value: kv_usage}\nsources:")
+    assert done.code == 1 and "alert.value: no symptom begins with 'kv_usage'" in done.out
+    shutil.copytree(tmp_path, tmp_path / "mine" / "diagnostics")
+    built = call("--catalogue", tmp_path / "mine", "alerts", "build", "--out", tmp_path / "rules")
+    assert built.code == 2 and "alert.value" in built.err and not (tmp_path / "rules").exists()
+
+
+def test_the_page_of_a_cause_of_a_checkout_needs_its_markers(tmp_path):
+    (tmp_path / "fixtures" / "incidents").mkdir(parents=True)
+    assert call("recipes", "new", "my-cause", "--into", tmp_path).code == 0
+    recipe, page = tmp_path / "diagnostics" / "my-cause.yaml", tmp_path / "runbooks" / "my-cause.md"
+    for path in (recipe, page, tmp_path / "fixtures" / "incidents" / "my-cause.yaml"):
+        path.write_text(path.read_text("utf-8").replace("TODO", "done"), "utf-8")
+    assert call("recipes", "check", recipe).out == f"{recipe}: good\n"
+    page.write_text(page.read_text("utf-8").replace("<!-- /fires-when -->", ""), "utf-8")
+    assert "the markers <!-- fires-when" in call("recipes", "check", recipe).out
 
 
 def test_an_overlay_that_is_wrong_stops_every_command_that_reads_it(tmp_path, store_of):

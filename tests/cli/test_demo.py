@@ -160,3 +160,9 @@ def test_what_does_not_exist_is_one_line_with_near_names() -> None:
     refused(call("demo", "--fault", "control-steady"), 2, "control-steady", "nothing strikes it")
     refused(call("demo", "--recording", "slow-replik"), 2, "slow-replik", "slow-replica")
     refused(call("demo", "--fault", "engine-hung", "--recording", "engine-hung"), 2, "mutually exclusive")
+
+
+def test_an_installation_has_no_recordings_and_says_so(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr("inferdoc.report.demo.RECORDINGS", tmp_path)
+    assert "(--recording)" not in call("demo", "--list").out
+    refused(call("demo", "--recording", "slow-gpu"), 2, "recordings come with a checkout")

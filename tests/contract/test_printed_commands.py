@@ -11,9 +11,9 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.generate.cause_rules import alert_name, cause_rule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import recorded
-from inferdoc.generate.templating import expand
 from inferdoc.simulate.hardware import model
 from inferdoc.times import length_of
+from inferdoc_dev.rule_tests.templating import expand
 from tests.cli.command import call
 from tests.sampling import sampled
 

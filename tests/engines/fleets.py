@@ -18,8 +18,7 @@ from inferdoc.simulate.items import Item
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
-from inferdoc.simulate.scrape import Scraped
-from inferdoc.simulate.versions import at_version, router_at_version
+from inferdoc.simulate.scrape import Scraped, at_version, router_at_version
 from inferdoc.store import Store
 from tests.engines.pages import engine_page, translated
 

@@ -8,8 +8,7 @@ import pytest
 from inferdoc.catalogue.slo import Slo
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
-from inferdoc.forecast.capacity import capacities, knee, served_well, uncertainty
-from inferdoc.forecast.capacity_table import to_table
+from inferdoc.forecast.capacity import capacities, knee, served_well, to_table, uncertainty
 from inferdoc.forecast.fromsource import Gathered
 from inferdoc.forecast.units import LoadUnit, Rate, rate_of
 

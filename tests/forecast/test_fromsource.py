@@ -16,8 +16,7 @@ from inferdoc.cli.forecast import command
 from inferdoc.cli.prewarm import command as prewarm
 from inferdoc.config_sections import PodSection
 from inferdoc.errors import InferdocError
-from inferdoc.forecast.fromsource import gather, load_series, sum_of_pods
-from inferdoc.forecast.pod_gpus import gpus_of_pod
+from inferdoc.forecast.fromsource import gather, gpus_of_pod, load_series, sum_of_pods
 from inferdoc.forecast.units import LoadUnit
 from inferdoc.source.frame import Entity
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from inferdoc.forecast.residual import burg, corrections
+from inferdoc.forecast.combine import burg, corrections
 
 
 def ar_line(count: int, seed: int = 3) -> np.ndarray:

@@ -9,8 +9,7 @@ from made import DAY, MONDAY
 
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.fromsource import STARTED, Gathered
-from inferdoc.forecast.starts import START_DAYS, STEP, TOKENS, UP, Start, Starts, pool_starts
-from inferdoc.prewarm.lead import cold_start
+from inferdoc.forecast.starts import START_DAYS, STEP, TOKENS, UP, Start, Starts, cold_start, pool_starts
 from inferdoc.source.frame import Entity
 
 NAN = np.nan

@@ -14,7 +14,7 @@ import yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack
-from inferdoc.generate.pack_tests import PackTests, build_tests
+from inferdoc_dev.rule_tests.pack_tests import PackTests, build_tests
 from tests.built import built
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -14,7 +14,7 @@ from inferdoc.config_sections import FLEET_BOARD
 from inferdoc.generate.cause_rules import MOST_CHARACTERS, AlertRule
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_pack
-from inferdoc.generate.templating import expand
+from inferdoc_dev.rule_tests.templating import expand
 from tests.generate.conftest import ROOT
 from tests.runbooks.test_pages import command_problem
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.coverage_page import OUTSIDE, families_of_page, tables, update_coverage, uses
+from inferdoc_dev.generate.coverage_page import OUTSIDE, coverage_changes, families_of_page, tables, uses
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE, PAGES = ROOT / "docs" / "coverage.md", ROOT / "fixtures" / "pages"
@@ -19,7 +19,7 @@ FEW = 0.05
 
 
 def test_the_page_is_up_to_date():
-    assert update_coverage(PAGE, PAGES, load_catalogue(), check=True) == []
+    assert coverage_changes(PAGE, PAGES, load_catalogue()) == []
 
 
 @pytest.mark.parametrize("path", sorted(PAGES.rglob("*.txt")), ids=lambda path: path.stem)
@@ -58,4 +58,4 @@ def test_a_page_without_markers_is_refused(tmp_path):
     page = tmp_path / "coverage.md"
     page.write_text("# Coverage\n", "utf-8")
     with pytest.raises(InferdocError, match="markers"):
-        update_coverage(page, PAGES, load_catalogue())
+        coverage_changes(page, PAGES, load_catalogue())

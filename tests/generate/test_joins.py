@@ -7,10 +7,9 @@ import yaml
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.joins import declared, join_problems
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
-from inferdoc.generate.promql_labels import carried
+from inferdoc.generate.promql_labels import carried, declared, join_problems
 from tests.conftest import ROOT
 
 IMPOSSIBLE = [

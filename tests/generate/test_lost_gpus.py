@@ -9,12 +9,12 @@ import pytest
 import yaml
 
 from inferdoc.generate import promtool
-from inferdoc.generate.lost_gpu_tests import COURSES, MINUTES, Labels
+from inferdoc.generate.alerts import TESTS
 from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.generate.pack_tests import TESTS
 from inferdoc.judging.telemetry import add_telemetry
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
+from inferdoc_dev.rule_tests.lost_gpu_tests import COURSES, MINUTES, Labels
 from tests.generate.conftest import needs_promtool
 
 FILE = TESTS / "lost-gpus_test.yaml"

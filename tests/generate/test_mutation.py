@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from inferdoc.errors import InferdocError
-from inferdoc.generate.mutants import OPERATORS, mutants, mutated
-from inferdoc.generate.mutation import mistakes, run
-from inferdoc.generate.mutation_report import lines, main
 from inferdoc.generate.promql_words import words
+from inferdoc_dev.rule_tests.mutants import OPERATORS, mutants, mutated
+from inferdoc_dev.rule_tests.mutation import mistakes, run
+from inferdoc_dev.rule_tests.mutation_report import lines, main
 from tests.generate.conftest import GENERATED, needs_promtool
 
 SAMPLE = ("InferdocRouterDown", "InferdocPodLabelShared")

@@ -10,11 +10,11 @@ import yaml
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate import promtool
-from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.prune_rules import needed
 from inferdoc.generate.rule_sets import NAMES, alerts_of_set, cost_of_set
-from inferdoc.generate.thrift import needed
+from inferdoc_dev.rule_tests.pack_tests import build_with_tests
 from tests.cli.command import alone, call
 from tests.generate.conftest import needs_promtool
 
@@ -54,7 +54,7 @@ def test_each_set_has_the_alerts_of_the_smaller_one_and_what_they_read(catalogue
 @needs_promtool
 @pytest.mark.live
 def test_the_pages_pass_the_tests_from_raw_series(catalogue, tmp_path):
-    build_alerts(catalogue, GeneratedLinks(), tmp_path, rule_set="pages", tests=True)
+    build_with_tests(catalogue, GeneratedLinks(), tmp_path, rule_set="pages")
     assert promtool.check([tmp_path / RECORDING, tmp_path / RULES]).problems == []
     tests = sorted((tmp_path / "tests").glob("*_test.yaml"))
     asked = [path for path in tests if not path.name.startswith("slo-t")]

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.generate.mutants import mutants
-from inferdoc.generate.mutation import Mistake, run
 from inferdoc.generate.promtool import NAME, load, name_of
 from inferdoc.generate.recorded import recorded
-from inferdoc.generate.signal_tests import signal_tests
+from inferdoc_dev.rule_tests.mutants import mutants
+from inferdoc_dev.rule_tests.mutation import Mistake, run
+from inferdoc_dev.rule_tests.signal_tests import signal_tests
 from tests.generate.conftest import GENERATED, needs_promtool
 
 

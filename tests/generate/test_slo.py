@@ -11,10 +11,10 @@ import yaml
 from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.promtool import test as promtool_test
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
+from inferdoc_dev.rule_tests.pack_tests import build_with_tests
 from tests.generate.conftest import ROOT, needs_promtool
 
 PLAIN = {"id": "ttft", "title": "First tokens", "signal": "ttft", "percentile": 99, "target": 2.5}
@@ -139,7 +139,7 @@ def test_rules_of_narrow_scopes_and_of_counters_pass_their_unit_tests(few, tmp_p
         {"id": "router-errors", "signal": "router_error_share", "target": 0.01},
         {"id": "http", "signal": "http_error_ratio", "target": 0.01, "window": "28d"},
     )
-    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out", tests=True)
+    build_with_tests(catalogue, GeneratedLinks(), tmp_path / "out")
     tests = sorted((tmp_path / "out" / "tests").glob("slo-*_test.yaml"))
     limits = [path for path in tests if path.name.endswith("-limits_test.yaml")]
     assert len(tests) == 10 and len(limits) == 5
@@ -161,7 +161,7 @@ def test_an_objective_of_a_place_counts_no_other_place(few, tmp_path):
         {"id": "errors-chat", "signal": "error_share", "target": 0.01, "cluster": "eu", "namespace": "chat"},
         {"id": "router-chat", "signal": "router_error_share", "target": 0.01, "namespace": "chat"},
     )
-    build_alerts(catalogue, GeneratedLinks(), tmp_path / "out", tests=True)
+    build_with_tests(catalogue, GeneratedLinks(), tmp_path / "out")
     files = {path.name: path for path in (tmp_path / "out" / "tests").glob("slo-*_test.yaml")}
     asked = [files[f"slo-{name}_test.yaml"] for name in ("ttft-eu", "errors-chat", "router-chat")]
     answer = promtool_test(asked[1:2] if few else asked)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from inferdoc.generate import promtool
+from inferdoc.generate.prune_rules import parted, pruned
 from inferdoc.generate.recorded import Records
-from inferdoc.generate.thrift import parted, thrifty
 
 RECORDS = Records(
     now={
@@ -28,12 +28,12 @@ OTHERS = ['engine:inferdoc_decodes:holds{role="both"}']
 
 
 def test_what_nothing_reads_is_not_recorded():
-    kept = thrifty(RECORDS, [*ALERTS, *OTHERS]).all
+    kept = pruned(RECORDS, [*ALERTS, *OTHERS]).all
     assert not [name for name in kept if "unread" in name or "unasked" in name]
 
 
 def test_what_one_observation_reads_as_it_is_now_stands_there():
-    kept = thrifty(RECORDS, [*ALERTS, *OTHERS])
+    kept = pruned(RECORDS, [*ALERTS, *OTHERS])
     assert kept.held["engine:inferdoc_high:holds"] == "(rate(alone[5m])) > 1"
     assert set(kept.now) == {f"engine:inferdoc_{name}:rate5m" for name in ("twice", "past", "of_role")}
 
@@ -44,6 +44,6 @@ def test_every_name_that_is_read_is_recorded(records, rules):
 
 
 def test_records_of_pages_are_apart_from_those_of_tickets():
-    pages, tickets = parted(thrifty(RECORDS, [*ALERTS, *OTHERS]), OTHERS)
+    pages, tickets = parted(pruned(RECORDS, [*ALERTS, *OTHERS]), OTHERS)
     assert set(pages.all) == {"engine:inferdoc_of_role:rate5m", "engine:inferdoc_decodes:holds"}
     assert not pages.all.keys() & tickets.all.keys() and "engine:inferdoc_high:holds" in tickets.held

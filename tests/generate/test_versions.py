@@ -6,25 +6,26 @@ import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.versions_page import BEGIN, END, OUTSIDE, table, update_versions
+from inferdoc.generate.document import apply_changes
+from inferdoc_dev.generate.versions_page import BEGIN, END, OUTSIDE, table, version_changes
 from tests.generate.conftest import ROOT
 
 PAGE = ROOT / "docs" / "versions.md"
 
 
 def test_the_page_is_in_step():
-    assert update_versions(PAGE, load_catalogue(), check=True) == []
+    assert version_changes(PAGE, load_catalogue()) == []
 
 
 def test_what_was_changed_by_hand_is_written_again(tmp_path):
     page = tmp_path / "versions.md"
     page.write_text(f"# Head\n\n{BEGIN}| old |\n{END}\n\ntail\n", "utf-8")
-    assert update_versions(page, load_catalogue(), check=True) == [f"{page}: out of date"]
+    assert [str(each) for each in version_changes(page, load_catalogue())] == [f"{page}: out of date"]
     assert "| old |" in page.read_text("utf-8")
-    update_versions(page, load_catalogue())
+    apply_changes(version_changes(page, load_catalogue()))
     text = page.read_text("utf-8")
     assert "| old |" not in text and text.startswith("# Head\n") and text.endswith(f"{END}\n\ntail\n")
-    assert update_versions(page, load_catalogue()) == []
+    assert version_changes(page, load_catalogue()) == []
 
 
 def test_every_exporter_has_a_row_and_its_releases_are_in_order():
@@ -40,5 +41,5 @@ def test_a_page_without_its_markers_is_refused(tmp_path):
     page = tmp_path / "versions.md"
     page.write_text("# Head\n", "utf-8")
     with pytest.raises(InferdocError, match="markers"):
-        update_versions(page, load_catalogue())
-    assert update_versions(tmp_path / "none.md", load_catalogue()) == []
+        version_changes(page, load_catalogue())
+    assert version_changes(tmp_path / "none.md", load_catalogue()) == []

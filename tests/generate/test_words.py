@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 
 import pytest
 
 from inferdoc.catalogue.conditions import AnyOf, Level, Move, Not
 from inferdoc.errors import InferdocError
-from inferdoc.generate.__main__ import generate, main
-from inferdoc.generate.runbook_sections import update_pages
-from inferdoc.generate.templating import duration, expand, humanize, percentage
+from inferdoc.generate.document import MARK, apply_changes, write
+from inferdoc.generate.runbook_sections import runbook_changes
 from inferdoc.generate.wording import spoken
+from inferdoc_dev.generate.__main__ import changes, main
+from inferdoc_dev.rule_tests.templating import duration, expand, humanize, percentage
 from tests.generate.conftest import ROOT
 
 PAGES = ROOT / "runbooks"
@@ -75,7 +77,7 @@ def test_the_brief_form_leaves_out_how_long_and_by_which_name(catalogue):
 
 
 def test_the_pages_are_up_to_date():
-    assert update_pages(PAGES, check=True) == [], "run make generate"
+    assert runbook_changes(PAGES) == [], "run make generate"
 
 
 def test_a_page_is_filled_between_its_markers_and_nowhere_else(tmp_path):
@@ -84,20 +86,20 @@ def test_a_page_is_filled_between_its_markers_and_nowhere_else(tmp_path):
         "# Down\n\n<!-- fires-when: generated from diagnostics/engine-down.yaml -->\nold\n"
         "<!-- /fires-when -->\n\nEnd.\n"
     )
-    assert update_pages(tmp_path, check=True) == [f"{page}: out of date"]
+    assert [str(each) for each in runbook_changes(tmp_path)] == [f"{page}: out of date"]
     assert "old" in page.read_text()
-    assert update_pages(tmp_path) == [f"{page}: out of date"]
+    assert apply_changes(runbook_changes(tmp_path)) == [f"{page}: updated"]
     text = page.read_text()
     assert text.startswith("# Down\n\n<!-- fires-when") and text.endswith("<!-- /fires-when -->\n\nEnd.\n")
     assert "- Scrape succeeded: no or " in text and "\nold\n" not in text
     assert "Alert `InferdocEngineDown` (critical): fires after 1m, keeps firing for 2m." in text
-    assert update_pages(tmp_path) == []
+    assert runbook_changes(tmp_path) == []
 
 
 def test_a_page_without_markers_is_one_clear_line(tmp_path):
     (tmp_path / "engine-down.md").write_text("# Down\n")
-    with pytest.raises(InferdocError, match="lacks the lines <!-- fires-when"):
-        update_pages(tmp_path)
+    with pytest.raises(InferdocError, match="markers <!-- fires-when"):
+        runbook_changes(tmp_path)
 
 
 def test_a_cause_without_a_rule_says_so_on_its_page():
@@ -107,9 +109,33 @@ def test_a_cause_without_a_rule_says_so_on_its_page():
 
 def test_everything_is_generated_in_one_go(tmp_path):
     shutil.copytree(PAGES, tmp_path / "runbooks")
-    changed = generate(tmp_path, check=True)
-    assert len([line for line in changed if line.endswith(": missing")]) > 25
-    assert not (tmp_path / "alerts").exists(), "checking writes nothing"
+    found, _ = changes(tmp_path)
+    assert len([change for change in found if change.state == "missing"]) > 25
+    assert not (tmp_path / "alerts").exists(), "comparing writes nothing"
+
+
+def test_a_failure_in_the_middle_leaves_all_files_as_they_were(tmp_path, monkeypatch):
+    names = ["a.yaml", "b.yaml", "c.yaml", "new/d.yaml"]
+    for name in names[:3]:
+        (tmp_path / name).write_text(f"{MARK}old\n")
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    replace = Path.replace
+
+    def full(self, target):
+        if target.name == "c.yaml":
+            raise OSError(28, "No space left on device", str(target))
+        return replace(self, target)
+
+    monkeypatch.setattr(Path, "replace", full)
+    with pytest.raises(InferdocError, match=r"c\.yaml: cannot be written: No space left.*nothing was changed"):
+        write({Path(name): "new" for name in ("a.yaml", "c.yaml", "new/d.yaml")}, tmp_path)
+    monkeypatch.undo()
+    assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+    assert write({Path(name): "new" for name in names[:2]}, tmp_path) == [
+        f"{tmp_path / 'a.yaml'}: updated",
+        f"{tmp_path / 'b.yaml'}: updated",
+        f"{tmp_path / 'c.yaml'}: removed",
+    ]
 
 
 def test_the_check_of_the_checkout_says_nothing(capsys):

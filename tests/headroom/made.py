@@ -8,9 +8,9 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import PoolCapacity, Served, Verdict
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.starts import ColdStart
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.headroom.reading import PoolLoad, PoolReading
-from inferdoc.prewarm.lead import ColdStart
 
 MONDAY = 1_771_804_800
 POOL = Pool("", "llm", "m", "decode", "h100-80")

@@ -14,7 +14,7 @@ import yaml
 from click.testing import CliRunner, Result
 
 from inferdoc.cli.main import cli
-from inferdoc.prewarm.oracle import MinuteSpan, keda_floor
+from inferdoc.prewarm.reference_check import MinuteSpan, keda_floor
 from inferdoc.times import rfc3339
 from tests import prometheus_server
 from tests.pd_weeks import DAY, OBJECTIVES, Weeks

@@ -74,15 +74,24 @@ def test_another_content_makes_another_wheel(folder, tmp_path):
 
 
 def test_the_wheel_holds_the_whole_content(wheel):
-    places = [*FOLDERS, "fixtures/recordings", "fixtures/incidents"]
+    places = [*FOLDERS, "fixtures/incidents"]
     asked = ["git", "ls-files", "--", *places, "inferdoc"]
     known = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.splitlines()
-    there = [name for name in known if (ROOT / name).is_file()]
+    there = [name for name in known if (ROOT / name).is_file() and "/generated/" not in name]
     assert len(there) > 500
     inside = {
         name if name.startswith("inferdoc/") else f"inferdoc/content/{name.removeprefix('fixtures/')}" for name in there
     }
     assert inside - set(wheel.namelist()) == set()
+
+
+def test_the_wheel_has_no_fixtures_no_generated_files_and_no_development_machinery(wheel):
+    names = [name for name in wheel.namelist() if ".dist-info/" not in name]
+    assert {name.split("/")[0] for name in names} == {"inferdoc"}
+    assert [name for name in names if "recordings" in name or "/generated/" in name] == [
+        "inferdoc/content/alerts/generated/inferdoc-rules.yaml"
+    ]
+    assert sum(wheel.getinfo(name).file_size for name in names) < 9_000_000
 
 
 def test_the_commands_of_the_wheel_are_inferdoc_and_the_one_that_kubectl_finds(wheel):

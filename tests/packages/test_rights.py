@@ -21,9 +21,9 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cli.prewarm import command
 from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import facts_of
-from inferdoc.prewarm.emit.aim import AIMS, Aim, put
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT
+from inferdoc.prewarm.emit.patch_target import PATCH_TARGETS, PatchTarget, put
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import to_json
 from tests.packages.api_server import ApiServer, Asked, serving
@@ -51,7 +51,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ApiServ
         yield server
 
 
-def stands(cluster: ApiServer, aim: Aim, name: str) -> None:
+def stands(cluster: ApiServer, aim: PatchTarget, name: str) -> None:
     obj: dict[str, Any] = {"kind": aim.kind, "metadata": {"name": name, "namespace": "llm", "resourceVersion": "7"}}
     put(obj, aim.field, 2)
     put(obj, ("spec", "maxReplicas"), 20)
@@ -119,7 +119,7 @@ def test_the_chart_grants_each_target_the_calls_it_makes_and_no_other(target, ch
     if target == "keda-cron":
         scaled(cluster, name)
     else:
-        stands(cluster, AIMS[build.PATCHED[target]], name)
+        stands(cluster, PATCH_TARGETS[build.PATCHED[target]], name)
     for now in (NOON, NOON, NIGHT, LATER):
         runs(tmp_path, job, now)
     if target == "keda-cron":  # one that was emitted as a whole has no trigger left then, and goes
@@ -152,7 +152,11 @@ def test_who_asks_nothing_of_the_api_server_gets_no_token(chart):
     assert all(o["automountServiceAccountToken"] is False for o in chart if o["kind"] == "ServiceAccount")
 
 
-EMITTED = [("daily", "HorizontalPodAutoscaler"), *(("cronjob", kind) for kind in AIMS), ("keda-cron", "ScaledObject")]
+EMITTED = [
+    ("daily", "HorizontalPodAutoscaler"),
+    *(("cronjob", kind) for kind in PATCH_TARGETS),
+    ("keda-cron", "ScaledObject"),
+]
 
 
 @pytest.mark.parametrize(("target", "kind"), EMITTED)
@@ -162,7 +166,7 @@ def test_emitted_jobs_bring_the_rights_that_they_need_and_no_other(target, kind,
     if kind == "ScaledObject":
         put_scaled(cluster, objects[0])
     else:
-        stands(cluster, AIMS[kind], "llama")
+        stands(cluster, PATCH_TARGETS[kind], "llama")
     for job in (o for o in objects if o["kind"] == "CronJob"):
         cluster.put("batch", "cronjobs", job)
     for job in [o for o in objects if o["kind"] == "CronJob"]:
@@ -188,7 +192,7 @@ def test_emitted_jobs_bring_the_rights_that_they_need_and_no_other(target, kind,
 
 def test_a_right_too_many_and_one_too_few_are_seen(chart, cluster, tmp_path):
     role, job = of_target(chart, "hpa")
-    stands(cluster, AIMS["HorizontalPodAutoscaler"], "llama-hpa")
+    stands(cluster, PATCH_TARGETS["HorizontalPodAutoscaler"], "llama-hpa")
     runs(tmp_path, job, NOON)
     wide = {**role, "rules": [{**role["rules"][0], "verbs": ["get", "patch", "update"]}]}
     assert {asked.verb for asked in granted(wide) - set(cluster.asked)} == {"update"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.prewarm.build import Wish, outlook, shaped
+from inferdoc.prewarm.build import PoolOptions, outlook, shaped
 from inferdoc.prewarm.plan import ForecastRow, PlanRow, PolicyRow, PoolRow, WindowRow, stamped
 from inferdoc.prewarm.tune import tuned
 from inferdoc.prewarm.week import WeekWindow
@@ -60,6 +60,6 @@ def office_plan(**changed: object) -> PlanRow:
     return plan(pool(*windows, **changed))  # type: ignore[arg-type]
 
 
-def build_pool(series: LoadSeries, wish: Wish) -> PoolRow:
+def build_pool(series: LoadSeries, wish: PoolOptions) -> PoolRow:
     """The plan of one pool, as `plan` makes it of a file."""
     return shaped(*tuned(series, outlook(series, wish), wish))

@@ -16,9 +16,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.prewarm.backtest import Report, Trial, backtest
+from inferdoc.prewarm.backtest import Report, Trial, backtest, pareto, to_dict, to_image, to_table
 from inferdoc.prewarm.replay import Site, highest_ahead, judge, oracle, per_minute, reactive
-from inferdoc.prewarm.report import pareto, to_dict, to_image, to_table
 
 SITE = Site(capacity=10.0, cold=3)
 

@@ -17,11 +17,13 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.check import ZONES, check, compare, in_zone, shape_faults
 from inferdoc.prewarm.command import existing_object
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.registry import TARGETS, emit
+from inferdoc.prewarm.emit.registry import MODULES, emit, target_of
 from inferdoc.prewarm.plan import PlanRow, to_json
-from inferdoc.prewarm.readback import MOMENTARY, PATCHED
 from inferdoc.prewarm.schemas import faults
 from inferdoc.prewarm.week import WeekWindow
+
+MOMENTARY = tuple(word for word in MODULES if target_of(word).states == "moment")
+PATCHED = tuple(word for word in MODULES if target_of(word).patched is not None)
 
 SCHEDULED = ("keda-cron", *PATCHED, "crontab", "systemd")
 
@@ -145,7 +147,7 @@ def test_triggers_that_would_outlive_their_plan_are_caught() -> None:
 
 
 def test_every_yaml_target_has_the_right_shape() -> None:
-    for target in TARGETS:
+    for target in MODULES:
         text = emit(office_plan(), target, EmitOptions(now=NOW, server="http://p:9090"))
         assert shape_faults(text, target) == []
 

@@ -12,7 +12,7 @@ from plans import build_pool
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_plan
+from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
 from inferdoc.prewarm.emit.base import EmitOptions, cron_days
 from inferdoc.prewarm.emit.keda import alternates
 from inferdoc.prewarm.emit.registry import emit
@@ -23,8 +23,8 @@ from inferdoc.prewarm.week import WeekWindow
 NOW = 1774224000
 
 
-def wish(name: str = "pool-a") -> Wish:
-    return Wish(
+def wish(name: str = "pool-a") -> PoolOptions:
+    return PoolOptions(
         request=Request(horizon=7 * DAY, zone="Europe/Berlin"),
         policy=POLICIES["balanced"],
         capacity=Capacity(Rate(0.2, LoadUnit.OF_FILE)),

@@ -21,8 +21,8 @@ from inferdoc.errors import InferdocError, SourceError
 from inferdoc.prewarm.check import check, compare
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.oracle import MinuteSpan, keda_floor
 from inferdoc.prewarm.plan import to_json
+from inferdoc.prewarm.reference_check import MinuteSpan, keda_floor
 from inferdoc.prewarm.week import WeekWindow
 
 SCALED, SERVICE = "ScaledObject", "LLMInferenceService"

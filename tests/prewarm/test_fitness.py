@@ -10,7 +10,7 @@ from made import DAY, MONDAY, office
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.prewarm.fitness import fit_for_a_plan
+from inferdoc.prewarm.pools import fit_for_a_plan
 
 USUAL = office(14)
 

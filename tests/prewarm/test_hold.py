@@ -17,8 +17,8 @@ from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.oracle import MinuteSpan, cron_matches, keda_floor
 from inferdoc.prewarm.plan import pool_plan, to_json
+from inferdoc.prewarm.reference_check import MinuteSpan, cron_matches, keda_floor
 
 NOW = MADE.timestamp()
 MONDAY = datetime(2026, 2, 23, tzinfo=UTC)

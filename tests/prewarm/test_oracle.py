@@ -10,7 +10,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import pytest
 
-from inferdoc.prewarm.oracle import MinuteSpan, _debian, cron_matches, keda_floor, last_event, systemd_floor
+from inferdoc.prewarm.reference_check import MinuteSpan, _debian, cron_matches, keda_floor, last_event, systemd_floor
 
 
 def span(begin: str, days: float) -> MinuteSpan:

@@ -10,8 +10,8 @@ from made import DAY
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.fleet_wish import FleetWish, GivenRates, PerPool, given_rates
 from inferdoc.prewarm.plan import PoolRow, pool_plan
+from inferdoc.prewarm.plan_options import GivenRates, PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import Planned, plan_pools
 
 GENERATED, PROMPTS = "generation_tokens_rate", "prefill_tokens_rate"
@@ -25,7 +25,7 @@ def fleet(**changed: dict[str, Wave]) -> Pods:
 
 
 def planned(source: Pods, *, promised: float | None = 1.0, at: int = END, **asked: object) -> Planned:
-    request = FleetWish(Request(7 * DAY, begin=at, arima_seconds=0), **asked)  # type: ignore[arg-type]
+    request = PlanOptions(Request(7 * DAY, begin=at, arima_seconds=0), **asked)  # type: ignore[arg-type]
     return plan_pools(origin(source, promised), request, at)
 
 
@@ -129,7 +129,7 @@ def test_replayed_days_are_read_beyond_the_history_that_the_plan_is_made_of() ->
         source = fleet(d=served(GENERATED, 2000, sharp))
         request = Request(7 * DAY, begin=END, arima_seconds=0)
         limits = {"capacity": given, "cold_start": PerPool(600), "maximum": PerPool(500)}
-        asked = FleetWish(request, tune=tune, **limits)  # type: ignore[arg-type]
+        asked = PlanOptions(request, tune=tune, **limits)  # type: ignore[arg-type]
         made = rows(plan_pools(origin(source, days=8), asked, END))
         assert min(source.begins) < END - (14 if tune else 7) * DAY
         assert (min(source.begins) < END - 9 * DAY) is tune

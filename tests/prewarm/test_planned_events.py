@@ -11,14 +11,16 @@ from inferdoc.forecast.engine import Request
 from inferdoc.forecast.events import PlannedEvent
 from inferdoc.forecast.series import DAY
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish
+from inferdoc.prewarm.build import Capacity, PoolOptions
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.policy import POLICIES, Limits
 
 
 def planned(*events: PlannedEvent) -> PoolRow:
     request = Request(horizon=7 * DAY, zone="UTC", events=events, arima_seconds=0)
-    wish = Wish(request, POLICIES["balanced"], Capacity(Rate(0.2, LoadUnit.OF_FILE)), Limits(1, 500), cold_start=300)
+    wish = PoolOptions(
+        request, POLICIES["balanced"], Capacity(Rate(0.2, LoadUnit.OF_FILE)), Limits(1, 500), cold_start=300
+    )
     return build_pool(office(21), wish)
 
 

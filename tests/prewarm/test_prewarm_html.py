@@ -12,14 +12,14 @@ from made import DAY, office
 from inferdoc.cli.prewarm import command
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, outlook, shaped
+from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan, outlook, shaped
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.policy import POLICIES, Limits
 from inferdoc.report.prewarm_html import prewarm_html
 
 SERIES = office(21)
-WISH = Wish(
+WISH = PoolOptions(
     Request(7 * DAY), POLICIES["balanced"], Capacity(Rate(0.3, LoadUnit.OF_FILE)), Limits(maximum=40), 300, name="chat"
 )
 

@@ -20,7 +20,7 @@ from plans import build_pool
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, build_plan, load_per_second
+from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan, load_per_second
 from inferdoc.prewarm.explain import events, explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json, window_row
 from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
@@ -32,8 +32,8 @@ NOW = 1774224000
 OF_FILE = Rate(0.2, LoadUnit.OF_FILE)
 
 
-def wish(**changed: object) -> Wish:
-    made = Wish(
+def wish(**changed: object) -> PoolOptions:
+    made = PoolOptions(
         request=Request(horizon=7 * DAY, zone="Europe/Berlin"),
         policy=POLICIES["balanced"],
         capacity=Capacity(OF_FILE),

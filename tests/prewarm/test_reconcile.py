@@ -15,7 +15,7 @@ from plans import MADE, WORKDAYS, office_plan, plan, pool
 
 from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError, SourceError
-from inferdoc.prewarm import oracle
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import EmitOptions, changes
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow, lifted, pool_plan, stamped, to_json
@@ -384,8 +384,8 @@ def ends_at(cluster: FakeCluster, target: str, made: PlanRow | None, now: dateti
     wanted = base if made is None else max(base, pool_plan(made.pools[0]).at(now.timestamp()))
     if target == "keda-cron":
         spec = cluster.of(SCALED)["spec"]
-        span = oracle.MinuteSpan(int(now.timestamp()) // 60, 8 * 1440)
-        assert oracle.keda_floor(span, spec)[0] == wanted, now
+        span = reference_check.MinuteSpan(int(now.timestamp()) // 60, 8 * 1440)
+        assert reference_check.keda_floor(span, spec)[0] == wanted, now
         assert len(triggers(cluster)) == 1 + (0 if made is None else len(made.pools[0].windows))
     else:
         assert floor(cluster) == wanted, now

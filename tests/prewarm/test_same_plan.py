@@ -27,13 +27,15 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm import build
-from inferdoc.prewarm.build import Capacity, Wish, build_plan
+from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
 from inferdoc.prewarm.check import ZONES, check, prove
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.registry import emit
+from inferdoc.prewarm.emit.registry import MODULES, emit, target_of
 from inferdoc.prewarm.plan import PlanRow, stamped, to_json
 from inferdoc.prewarm.policy import POLICIES, Limits
-from inferdoc.prewarm.readback import MOMENTARY, PATCHED
+
+MOMENTARY = tuple(word for word in MODULES if target_of(word).states == "moment")
+PATCHED = tuple(word for word in MODULES if target_of(word).patched is not None)
 
 SERVER = "http://prometheus:9090"
 CAPACITY = Capacity(Rate(0.2, LoadUnit.OF_FILE))
@@ -47,8 +49,8 @@ def last_week(series: LoadSeries, request: Request) -> Forecast:
     return Forecast(series.name, series.unit, int(series.end), series.step, request.zone, value, quantiles, "last week")
 
 
-def llama(request: Request) -> Wish:
-    return Wish(request, POLICIES["balanced"], CAPACITY, Limits(1, 30), cold_start=300, name="llama")
+def llama(request: Request) -> PoolOptions:
+    return PoolOptions(request, POLICIES["balanced"], CAPACITY, Limits(1, 30), cold_start=300, name="llama")
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +71,7 @@ def of_days() -> Callable[[int], PlanRow]:
 def test_every_target_is_the_plan_whatever_the_horizon(of_days: Callable[[int], PlanRow], days: int) -> None:
     plan = of_days(days)
     assert (plan.valid_until - plan.generated_at).total_seconds() == days * DAY
-    patched = tuple(PATCHED)[days % len(PATCHED)]
+    patched = PATCHED[days % len(PATCHED)]
     goals = ("keda-cron", patched, "crontab", "systemd", "daily", *(MOMENTARY if days in (1, 8) else ()))
     assert [v for goal in goals for v in check(plan, None, goal, ()) if not v.ok] == []
 
@@ -142,10 +144,11 @@ def ask(*words: str, text: str | None = None) -> Result:
 
 
 def test_emit_writes_nothing_that_is_not_the_plan(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from inferdoc.prewarm.emit import registry
+    from inferdoc.prewarm.emit import keda
 
-    right = registry.TARGETS["keda-cron"]
-    monkeypatch.setitem(registry.TARGETS, "keda-cron", lambda *a: right(*a).replace("18 * * 1-5", "19 * * 1-5"))
+    right = keda.TARGETS["keda-cron"]
+    late = replace(right, emit=lambda *a: right.emit(*a).replace("18 * * 1-5", "19 * * 1-5"))
+    monkeypatch.setitem(keda.TARGETS, "keda-cron", late)
     place = tmp_path / "so.yaml"
     now = ("--now", MADE.isoformat())
     answer = ask("emit", "--target", "keda-cron", "--out", str(place), *now, text=to_json(office_plan()))

@@ -19,21 +19,21 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Wish, outlook, shaped
-from inferdoc.prewarm.fleet_wish import FleetWish
+from inferdoc.prewarm.build import Capacity, PoolOptions, outlook, shaped
+from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import TuningRow
+from inferdoc.prewarm.plan_options import PlanOptions
 from inferdoc.prewarm.policy import POLICIES, Limits, Setting, settings_of
+from inferdoc.prewarm.replay import followed, walk
 from inferdoc.prewarm.tune import GridReplay, Tried, chosen, replay_grid, tuned, without_luck
-from inferdoc.prewarm.tuning_words import tuning_words
-from inferdoc.prewarm.walk import followed, walk
 
 USUAL = Setting(0.9, 1.0)
 CHEAP, MIDDLE, DEAR = Setting(0.5, 0.8), Setting(0.7, 1.0), Setting(0.95, 1.2)
 FEW = (CHEAP, MIDDLE, USUAL)
 
 
-def wish(grid: tuple[Setting, ...] = FEW, **changed: object) -> Wish:
-    made = Wish(
+def wish(grid: tuple[Setting, ...] = FEW, **changed: object) -> PoolOptions:
+    made = PoolOptions(
         request=Request(7 * DAY, arima_seconds=0.0),
         policy=POLICIES["balanced"],
         capacity=Capacity(Rate(0.2, LoadUnit.OF_FILE)),
@@ -188,7 +188,7 @@ def test_a_plan_remembers_whether_the_one_before_acted() -> None:
     silent = msgspec.structs.replace(row, forecast=msgspec.structs.replace(row.forecast, abstained=True))
     young = msgspec.structs.replace(row, forecast=msgspec.structs.replace(silent.forecast, skill=None))
     for before, acted in ((row, True), (silent, False), (young, None)):
-        asked = FleetWish(Request(DAY), previous=plan(before))
+        asked = PlanOptions(Request(DAY), previous=plan(before))
         of_pool = asked.wish("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
         assert of_pool.request.followed is acted
     assert asked.wish("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None

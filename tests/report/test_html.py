@@ -19,7 +19,7 @@ from inferdoc.judging.api import diagnose
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, EvidenceItem
 from inferdoc.report import render
-from inferdoc.report.demo import recordings
+from inferdoc.report.demo import RECORDINGS
 from inferdoc.report.html_finding import merged
 from inferdoc.report.html_page import DARK, LIGHT
 from inferdoc.report.html_plot import Detail
@@ -70,12 +70,12 @@ class Page(HTMLParser):
 
 def judged(folder: Path, name: str, rename: tuple[str, str] | None = None) -> Diagnosis:
     """The diagnosis of a recording; rename: a text of its labels and what to write instead."""
-    source = recordings() / f"{name}.om.gz"
+    source = RECORDINGS / f"{name}.om.gz"
     if rename is not None:
         old, new = rename
         label = new.replace("\\", "\\\\").replace('"', '\\"')
         source = folder / f"{name}.om"
-        source.write_text(gzip.decompress((recordings() / f"{name}.om.gz").read_bytes()).decode().replace(old, label))
+        source.write_text(gzip.decompress((RECORDINGS / f"{name}.om.gz").read_bytes()).decode().replace(old, label))
     path = folder / "fleet.db"
     with Store.open(path, "w") as store:
         import_file(store, str(source))

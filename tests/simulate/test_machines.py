@@ -10,14 +10,14 @@ from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import CARDS, MeasuredTime, Roofline
+from inferdoc.simulate.hardware import MeasuredTime, Roofline, tier
 from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.vllm_page import vllm_items
 
-CARD = CARDS["h100-80"]
+CARD = tier("h100-80").card
 
 
 def settled(gpu: Gpu, share: float, seconds: int = 600) -> float:

@@ -21,8 +21,7 @@ from inferdoc.simulate.live import Live, text_page
 from inferdoc.simulate.output import write_file, write_openmetrics, write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario, read_scenario, scenarios
-from inferdoc.simulate.scrape import FleetScraper, simulate
-from inferdoc.simulate.versions import at_version
+from inferdoc.simulate.scrape import FleetScraper, at_version, simulate
 from inferdoc.store import Store, import_file
 
 PAGES = Path(__file__).parent.parent.parent / "fixtures" / "pages"

@@ -10,18 +10,18 @@ import msgspec
 import numpy as np
 import pytest
 
-from inferdoc.simulate.incidents import CAUSES, CONTROLS
 from inferdoc.simulate.output import write_openmetrics
 from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
-from inferdoc.simulate.randomise import delayed, randomised, surrounded
+from inferdoc.simulate.randomise import delayed, surrounded
 from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.relabel import DASHBOARD, family
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario, read_scenario
-from inferdoc.simulate.scrape import Scraped, scrape_all
+from inferdoc.simulate.scrape import Scraped, at_version, router_at_version, scrape_all
 from inferdoc.simulate.surroundings import Bystander, Surroundings
-from inferdoc.simulate.versions import at_version, router_at_version
 from inferdoc.simulate.workload import CONVERSATION, Traffic
+from inferdoc_dev.incidents import CAUSES, CONTROLS
+from inferdoc_dev.incidents.generator import randomised
 
 SMALL = """
 id: small

@@ -54,6 +54,13 @@ def test_what_does_not_fit_is_cut(drawn):
     assert "x" * 33 not in written
 
 
+def test_wide_characters_take_two_columns_and_colours_none(drawn):
+    there, screen = drawn
+    screen.show(["\x1b[31m" + "\u65e5" * 30 + "\x1b[0m"])
+    written = there.written()
+    assert written.count("\u65e5") == 19 and written.endswith("\x1b[0m")
+
+
 def test_another_size_draws_all_again(drawn):
     there, screen = drawn
     screen.show([f"line {number}" for number in range(9)])

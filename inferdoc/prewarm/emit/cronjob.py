@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import Aim, aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     BASE,
     GENERATED,
@@ -30,6 +29,7 @@ from inferdoc.prewarm.emit.base import (
     to_yaml,
 )
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
+from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of, wrong_kind
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
@@ -42,11 +42,15 @@ EXPIRY = "expiry"
 def cronjob(plan: PlanRow, options: EmitOptions) -> str:
     """One CronJob per change of the floor, each stating the level from then on (never a difference), so that repeated
     runs change nothing; a start that comes so late that the next change is due is given up."""
-    return cronjob_for(plan, options, aim_of(options.kind or "HorizontalPodAutoscaler"))
+    return cronjob_for(plan, options, patch_target_of(options.kind or "HorizontalPodAutoscaler"))
 
 
 def cronjob_for(
-    plan: PlanRow, options: EmitOptions, aim: Aim, rows: list[PoolRow] | None = None, said: list[str] | None = None
+    plan: PlanRow,
+    options: EmitOptions,
+    aim: PatchTarget,
+    rows: list[PoolRow] | None = None,
+    said: list[str] | None = None,
 ) -> str:
     """`cronjob` for any aim; rows: stand-ins for the plan's pools (a floor in other units); said: further comments."""
     fresh(plan, options.now)
@@ -81,7 +85,7 @@ def cronjob_for(
     return to_yaml(objects, comments)
 
 
-def _by_hand(aim: Aim) -> str:
+def _by_hand(aim: PatchTarget) -> str:
     if aim.subresource is not None:
         return "Replicas that are no level of the plan were set by hand: no job goes under them."
     return "Each job looks first: a floor that you set by hand in between becomes your own and is kept."
@@ -92,7 +96,7 @@ def image_line(image: str) -> str:
     return f"The jobs run {image}: build it from packaging/Containerfile, push it, and name it with --image."
 
 
-def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: Aim) -> tuple[PoolPlan, int | None]:
+def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: PatchTarget) -> tuple[PoolPlan, int | None]:
     """The pool with no floor under the user's own, and that floor (None where the object is not known)."""
     if existing is None:
         return pool, None
@@ -103,7 +107,7 @@ def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: Aim) ->
 
 
 def expiry(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, base: int, names: list[str]
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, base: int, names: list[str]
 ) -> dict[str, Any]:
     """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
     it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
@@ -128,7 +132,7 @@ def expiry(
 
 
 def expiry_by_stamp(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace | Aim
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, place: TriggerPlace | PatchTarget
 ) -> list[dict[str, Any]]:
     """A CronJob, with its rights, that gives the object back once the plan stamped on it has expired, and then deletes
     itself: neither KEDA's triggers nor a floor have an end. It goes by the stamp, so that whoever renews the plan on
@@ -150,7 +154,7 @@ def expiry_name(pool: str) -> str:
     return short_name("prewarm", pool, EXPIRY)
 
 
-def object_rule(aim: Aim, name: str) -> dict[str, Any]:
+def object_rule(aim: PatchTarget, name: str) -> dict[str, Any]:
     """Get and patch on the one object."""
     return {
         "apiGroups": [aim.group],
@@ -182,7 +186,9 @@ def rights(pool: PoolPlan, options: EmitOptions, rules: list[dict[str, Any]]) ->
     ]
 
 
-def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, replicas: int, base: int) -> list[str]:
+def patch_command(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, replicas: int, base: int
+) -> list[str]:
     """The kubectl words that set the floor, for people. base: the user's own, recorded with it. On a subresource only
     the number is sent: annotations live on the object."""
     patch = aim.patch(replicas, pool.row.maximum)
@@ -200,7 +206,7 @@ def patch_command(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim,
 
 
 def _job(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, change: FloorChange, base: int, index: int
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, change: FloorChange, base: int, index: int
 ) -> dict[str, Any]:
     """index: of the change in the week; names count through, so that next week's plan replaces this one's jobs."""
     name = short_name("prewarm", pool.row.name, f"{index:02d}")
@@ -278,7 +284,9 @@ SAID = {
 """What of a plan's stamp a command says beside the pool."""
 
 
-def hold_words(plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: Aim, floor: int, base: int) -> list[str]:
+def hold_words(
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, floor: int, base: int
+) -> list[str]:
     """Puts a floor on the object unless the user set another. base: the user's own."""
     aim.refuse(floor)
     stamp = {**stamps(plan, pool.row), PLAN_BASE: str(base)}

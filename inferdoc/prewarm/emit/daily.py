@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of
 from inferdoc.prewarm.emit.base import MANAGER, EmitOptions, cron, fresh, labels, prune_words, short_name, to_yaml
 from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, object_rule, rights
+from inferdoc.prewarm.emit.patch_target import patch_target_of
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
 
 MINUTE_OF_DAY = 3 * 60 + 40
@@ -65,7 +66,7 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
         image_line(options.image),
         f"Jobs of a former target go with: {' '.join(prune_words(row.name, options.namespace))}",
     ]
-    rule = object_rule(aim_of("hpa"), options.name or row.name)
+    rule = object_rule(patch_target_of("hpa"), options.name or row.name)
     head = [*rights(pool, options, [rule]), claim, *([files] if plan.files else [])]
     return to_yaml([*head, *made], comments)
 
@@ -106,3 +107,6 @@ def with_volume(job: dict[str, Any], claim: str, folder: str) -> dict[str, Any]:
     spec["securityContext"]["fsGroup"] = 65532
     spec["containers"][0]["volumeMounts"] = [{"name": "plan", "mountPath": folder}]
     return job
+
+
+TARGETS = {"daily": PrewarmTarget(daily, states="nothing")}

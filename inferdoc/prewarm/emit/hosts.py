@@ -7,11 +7,16 @@ import shlex
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
+import numpy as np
+
 from inferdoc import escaping
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
+from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import EmitOptions, FloorChange, changes, chosen, cron, fresh, stamp_line
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
+from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
 
 PROOF_DAYS = 400
@@ -119,3 +124,17 @@ def on_calendar(change: FloorChange, zone: str) -> str:
     """`Mon,Tue *-*-* 07:30:00 Europe/Berlin`."""
     days = "" if len(change.days) == 7 else ",".join(DAYS[d].capitalize() for d in change.days) + " "
     return f"{days}*-*-* {change.minute // 60:02d}:{change.minute % 60:02d}:00 {zone}"
+
+
+def _read_crontab(span: MinuteSpan, text: str, options: EmitOptions, applied: np.ndarray) -> np.ndarray:
+    return reference_check.crontab_floor(span, text, options.host_zone or "UTC", applied)
+
+
+def _read_systemd(span: MinuteSpan, text: str, _: EmitOptions, applied: np.ndarray) -> np.ndarray:
+    return reference_check.systemd_floor(span, text, applied)
+
+
+TARGETS = {
+    "crontab": PrewarmTarget(crontab, manifests=False, read_week=_read_crontab),
+    "systemd": PrewarmTarget(systemd, manifests=False, read_week=_read_systemd),
+}

@@ -9,7 +9,6 @@ from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import look, wrong_kind
 from inferdoc.prewarm.emit.base import (
     TRIGGERS,
     EmitOptions,
@@ -23,6 +22,8 @@ from inferdoc.prewarm.emit.base import (
 )
 from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
+from inferdoc.prewarm.emit.patch_target import look, wrong_kind
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
@@ -183,3 +184,6 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
         raise InferdocError(
             f"ScaledObject {name} has a scalingModifiers.formula: a cron trigger it does not name is ignored"
         )
+
+
+TARGETS = {"keda-cron": PrewarmTarget(keda_cron)}

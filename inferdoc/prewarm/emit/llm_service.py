@@ -8,11 +8,11 @@ from dataclasses import replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of, look, put, wrong_kind
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, fresh, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.keda import SERVER_FIELDS, settled_object, trigger
 from inferdoc.prewarm.emit.parts import SERVICE, in_domain, place_on
+from inferdoc.prewarm.emit.patch_target import look, patch_target_of, put, wrong_kind
 from inferdoc.prewarm.plan import PlanRow
 
 
@@ -27,7 +27,7 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
         raise InferdocError("an LLMInferenceService takes no floor below 1; plan with --min 1 or more")
     if isinstance(scaling.get("wva"), dict):
         word = "llm-service-prefill" if pool.row.role == "prefill" else "llm-service"
-        return cronjob_for(plan, replace(options, name=name), aim_of(word))
+        return cronjob_for(plan, replace(options, name=name), patch_target_of(word))
     made = copy.deepcopy(existing)
     made.pop("status", None)
     for key in SERVER_FIELDS:

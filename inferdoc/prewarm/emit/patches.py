@@ -6,11 +6,13 @@ import math
 from dataclasses import replace
 from typing import Any
 
+from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.aim import aim_of, look, wrong_kind
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.llm_service import llm_service
+from inferdoc.prewarm.emit.patch_target import look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.target import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
 
@@ -24,7 +26,7 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     gitops = refuse_hpa(options.existing, pool.top) if options.existing is not None else []
-    aim = aim_of("HorizontalPodAutoscaler")
+    aim = patch_target_of("HorizontalPodAutoscaler")
     own = pool.row.base if options.existing is None else own_floor(options.existing, look(options.existing, *aim.field))
     level = max(pool.at(options.now), own if options.existing is not None else 0)
     made = {
@@ -146,4 +148,17 @@ def lws(plan: PlanRow, options: EmitOptions) -> str:
     changed = replace(
         options, kind="LeaderWorkerSet", pool=None, name=options.name or look(existing, "metadata", "name")
     )
-    return cronjob_for(plan, changed, aim_of("LeaderWorkerSet"), rows=[groups], said=said)
+    return cronjob_for(plan, changed, patch_target_of("LeaderWorkerSet"), rows=[groups], said=said)
+
+
+def _read_hpa(text: str, _: str) -> int:
+    return int(load_yaml(text)["spec"]["minReplicas"])
+
+
+TARGETS = {
+    "hpa": PrewarmTarget(hpa, "moment", read_moment=_read_hpa),
+    "cronjob": PrewarmTarget(cronjob, patched=patch_target_of("hpa")),
+    "kserve": PrewarmTarget(kserve, patched=patch_target_of("kserve")),
+    "wva": PrewarmTarget(wva, patched=patch_target_of("wva")),
+    "lws": PrewarmTarget(lws, patched=patch_target_of("lws")),
+}

@@ -1,46 +1,42 @@
-"""The targets of `inferdoc prewarm emit`."""
+"""The targets of `inferdoc prewarm emit`: each is a `PrewarmTarget` in TARGETS of its module."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import EmitOptions, fresh
-from inferdoc.prewarm.emit.cronjob import cronjob
-from inferdoc.prewarm.emit.daily import daily
-from inferdoc.prewarm.emit.hosts import crontab, systemd
-from inferdoc.prewarm.emit.keda import keda_cron
-from inferdoc.prewarm.emit.metric import keda_prometheus, textfile
-from inferdoc.prewarm.emit.patches import hpa, kserve, lws, wva
-from inferdoc.prewarm.plan import PlanRow, to_json
 
-Emitter = Callable[[PlanRow, EmitOptions], str]
+if TYPE_CHECKING:
+    from inferdoc.prewarm.emit.base import EmitOptions
+    from inferdoc.prewarm.emit.target import PrewarmTarget
+    from inferdoc.prewarm.plan import PlanRow
 
-
-def as_json(plan: PlanRow, options: EmitOptions) -> str:
-    """The plan itself, after the check for staleness."""
-    fresh(plan, options.now)
-    return to_json(plan)
-
-
-TARGETS: dict[str, Emitter] = {
-    "keda-cron": keda_cron,
-    "keda-prometheus": keda_prometheus,
-    "hpa": hpa,
-    "cronjob": cronjob,
-    "kserve": kserve,
-    "wva": wva,
-    "lws": lws,
-    "crontab": crontab,
-    "systemd": systemd,
-    "textfile": textfile,
-    "daily": daily,
-    "json": as_json,
+MODULES = {
+    "keda-cron": "keda",
+    "keda-prometheus": "metric",
+    "hpa": "patches",
+    "cronjob": "patches",
+    "kserve": "patches",
+    "wva": "patches",
+    "lws": "patches",
+    "crontab": "hosts",
+    "systemd": "hosts",
+    "textfile": "metric",
+    "daily": "daily",
+    "json": "metric",
 }
+"""Module of `inferdoc.prewarm.emit` by target; loaded when the target is used."""
+
+
+def target_of(word: str) -> PrewarmTarget:
+    """A target by its name. Raises InferdocError for an unknown one."""
+    if word not in MODULES:
+        raise InferdocError(f"target `{word}` is not known; choose one of {', '.join(sorted(MODULES))}")
+    found: PrewarmTarget = import_module(f"inferdoc.prewarm.emit.{MODULES[word]}").TARGETS[word]
+    return found
 
 
 def emit(plan: PlanRow, target: str, options: EmitOptions) -> str:
-    """The plan as text for `target`."""
-    if target not in TARGETS:
-        raise InferdocError(f"target `{target}` is not known; choose one of {', '.join(sorted(TARGETS))}")
-    return TARGETS[target](plan, options)
+    """The plan as text for `target`. Raises InferdocError for a plan that the target cannot follow."""
+    return target_of(target).emit(plan, options)

@@ -1,0 +1,1 @@
+"""What is generated into a checkout."""
