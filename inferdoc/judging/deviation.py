@@ -283,19 +283,19 @@ def against_rows(
     if counts is not None:
         told = np.isfinite(counts[compared]).any(axis=1)
         events = np.where(mask, np.nan_to_num(counts[compared]), 0.0).sum(axis=1)
-        ratios = row_medians(own, mask) / band if rule.up else band / row_medians(own, mask)
-        left &= ~told | (events / clock.window_steps >= needed_observations(ratios))
+        far, near = (row_medians(own, mask), band) if rule.up else (band, row_medians(own, mask))
+        left &= ~told | (events / clock.window_steps >= needed_observations(far, near))
     mask, kept = mask[left], compared[left]
     observed = row_medians(own[left], mask)
     answer.put(kept, Deviations(starts[left], lasts[left], middle[left], band[left], observed, mask))
     return answer
 
 
-def needed_observations(ratios: np.ndarray) -> np.ndarray:
-    """float64[R]: events that a deviation takes, by how many times it is beyond its band. Three standard errors of the
-    mean of as many exponentially distributed values are within the difference: one user on a slow engine has few."""
+def needed_observations(far: np.ndarray, near: np.ndarray) -> np.ndarray:
+    """float64[R]: events that a deviation takes, by how many times `far` is `near`. Three standard errors of the mean
+    of as many exponentially distributed values are within the difference: one user on a slow engine has few."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        needed = (SIGMAS / np.maximum(ratios - 1, 0)) ** 2
+        needed = (SIGMAS / np.maximum(far / near - 1, 0)) ** 2
     return np.asarray(np.clip(np.nan_to_num(needed, nan=MIN_OBSERVATIONS), FEWEST_OBSERVATIONS, MIN_OBSERVATIONS))
 
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from inferdoc.prewarm.plan import PlanRow, PoolRow, WindowRow, pool_plan
-from inferdoc.prewarm.week import DAYS, MINUTES, Segment, WeekWindow, clock
+from inferdoc.prewarm.week import DAYS, MINUTES, WeekSegment, WeekWindow, clock
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ def former_pool(plan: PlanRow | None, name: str, zone: str) -> FormerPool | None
     return FormerPool(plan.plan_id, row, pool_plan(row).floor)
 
 
-def stretches(first: np.ndarray, second: np.ndarray) -> list[Segment]:
+def stretches(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
     """Where two floors (int64[10080]) differ, in pieces within which both stand still; replicas: of the second."""
     differs = first != second
     edges = np.flatnonzero((first != np.roll(first, 1)) | (second != np.roll(second, 1)))
@@ -37,9 +37,9 @@ def stretches(first: np.ndarray, second: np.ndarray) -> list[Segment]:
     for i, begin in enumerate(edges.tolist()):
         if differs[begin]:
             end = int(edges[(i + 1) % len(edges)])
-            found.append(Segment(begin, end if end > begin else end + MINUTES, int(second[begin])))
+            found.append(WeekSegment(begin, end if end > begin else end + MINUTES, int(second[begin])))
     if not len(edges) and differs.all():
-        found.append(Segment(0, MINUTES, int(second[0])))
+        found.append(WeekSegment(0, MINUTES, int(second[0])))
     return found
 
 
@@ -98,7 +98,7 @@ def _first(window: WindowRow) -> str:
     return window.reason.partition("; plan ")[0]
 
 
-def span_words(days: tuple[int, ...], segment: Segment) -> str:
+def span_words(days: tuple[int, ...], segment: WeekSegment) -> str:
     """`mon-fri 07:30-08:15`."""
     names = [DAYS[day] for day in days]
     run = len(days) > 2 and days == tuple(range(days[0], days[0] + len(days)))

@@ -12,7 +12,7 @@ from inferdoc import escaping
 from inferdoc.prewarm.change import span_words, stretches
 from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
-from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, Segment
+from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, WeekSegment
 
 SCHEMA = "inferdoc.prewarm.diff/v1"
 Price = Callable[[str], float | None]
@@ -98,7 +98,7 @@ def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
     found = []
     for (start, length, before, after), days in sorted(groups.items(), key=lambda item: (item[1][0], item[0])):
         hours = round((after - before) * length * len(days) / 60, 2)
-        segment = Segment(start, start + length, after)
+        segment = WeekSegment(start, start + length, after)
         reason = _reason(new if after > new.row.base else old, days[0] * MINUTES_PER_DAY + start)
         found.append(FloorMove(span_words(tuple(days), segment), before, after, hours, reason))
     return found

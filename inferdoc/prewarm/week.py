@@ -16,7 +16,7 @@ GUARD_MINUTES = 5
 
 
 @dataclass(frozen=True, order=True)
-class Segment:
+class WeekSegment:
     """A stretch of the local week with one floor. start, end: minute of the week (Monday 00:00 = 0), start < end,
     end may pass 10,080 when the stretch runs over Sunday midnight; replicas: the floor in it."""
 
@@ -45,7 +45,7 @@ class WeekWindow:
         return tuple(sorted((day + over) % 7 for day in self.days))
 
 
-def segments(floor: np.ndarray, base: int) -> list[Segment]:
+def segments(floor: np.ndarray, base: int) -> list[WeekSegment]:
     """Stretches of int64[10080] above `base`, in order of their start; one that runs over Sunday midnight is one
     stretch. A floor that never changes is no stretch."""
     changes = np.flatnonzero(floor != np.roll(floor, 1))
@@ -53,11 +53,11 @@ def segments(floor: np.ndarray, base: int) -> list[Segment]:
     for i, begin in enumerate(changes.tolist()):
         end = int(changes[(i + 1) % len(changes)])
         if floor[begin] > base:
-            found.append(Segment(begin, end if end > begin else end + MINUTES, int(floor[begin])))
+            found.append(WeekSegment(begin, end if end > begin else end + MINUTES, int(floor[begin])))
     return sorted(found)
 
 
-def grouped(parts: Iterable[Segment]) -> list[WeekWindow]:
+def grouped(parts: Iterable[WeekSegment]) -> list[WeekWindow]:
     """Stretches with the same clock times and floor on several days as one window. Days whose stretches touch or
     overlap each other (longer than a day) stay apart, so that starts and ends always alternate."""
     groups: dict[tuple[int, int, int], list[int]] = {}
