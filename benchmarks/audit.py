@@ -34,18 +34,21 @@ RECORDINGS = (ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout")
 ABOUT = """\
 # Persistent issues: results of `inferdoc audit`
 
-One run per scenario, with its seed. A persistent issue is declared in `diagnostics/standing`: absolute observations that are true over
-most of the busy time, named limits of `collectors/tiers.yaml`, and a formula for its cost. There is no baseline, so an issue that was always
-present is found.
+One run per scenario, with its seed. A persistent issue is declared in `diagnostics/standing`: absolute observations
+that are true over most of the busy time, named limits of `collectors/tiers.yaml`, and a formula for its cost. There
+is no baseline, so an issue that was always present is found.
 
-With `--manifest FILE` (a Deployment, StatefulSet or LeaderWorkerSet with its HorizontalPodAutoscaler or ScaledObject) flags, probes, grace
-period and autoscaler are checked too, against the start times and request durations in the metrics. These issues have tests of their
-own (`tests/audit/test_manifest.py`). Issues that need a day of load, an SLO or a restart are tested in
-`tests/audit/test_states_of_load.py`.
+With `--manifest FILE` (a Deployment, StatefulSet or LeaderWorkerSet with its HorizontalPodAutoscaler or
+ScaledObject) flags, probes, grace period and autoscaler are checked too, against the start times and request
+durations in the metrics. These issues have tests of their own (`tests/audit/test_manifest.py`). Issues that need a
+day of load, an SLO or a restart are tested in `tests/audit/test_states_of_load.py`.
 
 {measured}
 """
-SHORT = "They are shorter than a day; the last column lists the issues that `inferdoc audit` can evaluate only over a whole day."
+SHORT = (
+    "They are shorter than a day; the last column lists the issues that `inferdoc audit` can evaluate only over a "
+    "whole day."
+)
 RECORDED = """\
 Recordings of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that
 starts in the middle, and the recordings named on the command line. No issue was reported for:"""

@@ -120,7 +120,10 @@ def run(task: tuple[str, int]) -> Answer:
 
 
 COLUMNS = ("nobody hurt", "spoke", "unexplained", "accepted", "near", "another", "silent")
-TITLES = "nobody affected, silent | nobody affected, spoke | unexplained | accepted | its effect or load change | another cause"
+TITLES = (
+    "nobody affected, silent | nobody affected, spoke | "
+    "unexplained | accepted | its effect or load change | another cause"
+)
 
 
 def table(answers: list[Answer]) -> list[str]:
@@ -140,36 +143,41 @@ def table(answers: list[Answer]) -> list[str]:
 
 ABOUT = """# Impact without a known cause
 
-If users are affected and no recipe matches, the diagnosis is `unexplained-anomaly`. Its evidence (`support`) lists the signals that deviate
-most from their baseline, each with baseline, current value and start. Mechanisms are ranked before latency and throughput, which
-show the impact and not its reason.
+If users are affected and no recipe matches, the diagnosis is `unexplained-anomaly`. Its evidence (`support`) lists
+the signals that deviate most from their baseline, each with baseline, current value and start. Mechanisms are
+ranked before latency and throughput, which show the impact and not its reason.
 
-To turn the signals into a recipe: add those that changed first as `symptoms` (`rises`, `falls`, `above`) and keep the impact. Check a
-healthy week for other reasons for the same change (`unless`). Then run `inferdoc recipes check PATH` and `inferdoc --catalogue DIR diagnose`.
+To turn the signals into a recipe: add those that changed first as `symptoms` (`rises`, `falls`, `above`) and keep
+the impact. Check a healthy week for other reasons for the same change (`unless`). Then run `inferdoc recipes check
+PATH` and `inferdoc --catalogue DIR diagnose`.
 
-These count as impact: a latency that rose without more traffic, at the pods or at the router; requests that fail, are refused, cancelled,
-corrupted or computed without use, at either; no progress with work present; a pod that is gone. Impact at a pod is reported for that pod;
-impact that shows only above the pods, for the pods behind that router.
+These count as impact: a latency that rose without more traffic, at the pods or at the router; requests that fail,
+are refused, cancelled, corrupted or computed without use, at either; no progress with work present; a pod that is
+gone. Impact at a pod is reported for that pod; impact that shows only above the pods, for the pods behind that
+router.
 
-Method: every signal of the catalogue, also those that no recipe uses, is measured in robust standard deviations of its own baseline, beyond
-the change of its peers, and compared with its peers and peer GPUs. An isolation forest learns the baseline of the pool, including the same
-hours of yesterday and of a week ago if the source has them. The score of a signal is its deviation times the anomaly score of a baseline
-sample in which only this signal has its current value. Of several signals for one quantity only one is listed. Each step from a mechanism
-towards the user (load, time, user-facing latency) halves the score. Differences between the GPUs of one pod count as a mechanism, whatever
-they measure. The seed is fixed: the same data give the same ranking.
+Method: every signal of the catalogue, also those that no recipe uses, is measured in robust standard deviations of
+its own baseline, beyond the change of its peers, and compared with its peers and peer GPUs. An isolation forest
+learns the baseline of the pool, including the same hours of yesterday and of a week ago if the source has them. The
+score of a signal is its deviation times the anomaly score of a baseline sample in which only this signal has its
+current value. Of several signals for one quantity only one is listed. Each step from a mechanism towards the user
+(load, time, user-facing latency) halves the score. Differences between the GPUs of one pod count as a mechanism,
+whatever they measure. The seed is fixed: the same data give the same ranking.
 
 ## Measured
 
 Each recipe is removed from the catalogue in turn, and incidents of its cause are diagnosed (`python
 benchmarks/leave_one_out.py`). Columns:
 
-- *Affected*: a latency grew by a factor of 1.3, requests were lost, or a pod made no progress (`benchmarks/user_harm.py`, without recipes). A
-  fault of the scrapes alone affects nobody.
+- *Affected*: a latency grew by a factor of 1.3, requests were lost, or a pod made no progress
+  (`benchmarks/user_harm.py`, without recipes). A fault of the scrapes alone affects nobody.
 - *Unexplained*: the finding is `unexplained-anomaly`.
 - *Accepted*: a remaining recipe that the label of the incident accepts.
-- *Its effect or load change*: a remaining recipe that, by the catalogue, is an effect of the removed one, directly or indirectly, or its trigger.
+- *Its effect or load change*: a remaining recipe that, by the catalogue, is an effect of the removed one, directly
+  or indirectly, or its trigger.
 - *Another cause*: wrong.
-- *Own in three*: incidents with `unexplained-anomaly` for which one of the three most unusual signals is a mechanism signal of the removed recipe.
+- *Own in three*: incidents with `unexplained-anomaly` for which one of the three most unusual signals is a
+  mechanism signal of the removed recipe.
 """
 
 

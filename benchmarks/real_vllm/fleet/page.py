@@ -28,9 +28,10 @@ random tokens of the requested length. A pod at the usual load takes a tenth of 
   router (in turn, fewest in flight, prefix affinity) probes `/health` every 5 s and drops a pod after two failures.
 * **Deeds**: SIGKILL, SIGSTOP of the engine core, processes stopped for a share of every 100 ms as under a CPU quota, a
   rollout with other flags, a slower accelerator, drafts that no longer hold, another routing policy, another load.
-* **Labels** come from the injected fault and from the clients, never from metrics or a diagnosis. Clients count as affected if at least 15 % of
-  the attempts are late or fail in two consecutive spans of 10 s. Late is 1.5 times the 95th percentile of the baseline, for TTFT or time per
-  token. A fault without affected clients is not recorded, nor is one whose servers waited for a core a quarter of the time before the onset.
+* **Labels** come from the injected fault and from the clients, never from metrics or a diagnosis. Clients count as
+  affected if at least 15 % of the attempts are late or fail in two consecutive spans of 10 s. Late is 1.5 times the
+  95th percentile of the baseline, for TTFT or time per token. A fault without affected clients is not recorded, nor
+  is one whose servers waited for a core a quarter of the time before the onset.
 
 [incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
 
