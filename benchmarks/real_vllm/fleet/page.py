@@ -17,8 +17,8 @@ ABOUT = """\
 A model that fits two CPU cores is no fleet. So a second part plays fleets of two to four real vLLM servers whose
 accelerator is simulated: API server, scheduler, KV manager, prefix cache, LoRA and speculation logic and the metrics
 pages are vLLM's own. Only the model's step is replaced, by an executor
-([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for the
-time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers are
+([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for
+the time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers are
 random tokens of the requested length. A pod at the usual load takes a tenth of a core.
 
 * **Pods** have names as a Deployment gives them. A rollout starts pods of a new replica set one by one, waits until
