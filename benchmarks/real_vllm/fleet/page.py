@@ -18,8 +18,8 @@ A model that fits two CPU cores is no fleet. So a second part plays fleets of tw
 accelerator is simulated: API server, scheduler, KV manager, prefix cache, LoRA and speculation logic and the metrics
 pages are vLLM's own. Only the model's step is replaced, by an executor
 ([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for
-the time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers are
-random tokens of the requested length. A pod at the usual load takes a tenth of a core.
+the time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers
+are random tokens of the requested length. A pod at the usual load takes a tenth of a core.
 
 * **Pods** have names as a Deployment gives them. A rollout starts pods of a new replica set one by one, waits until
   each answers, takes an old one out of rotation, lets it finish, and ends it. Servers are forked from a process that
