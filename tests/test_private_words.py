@@ -45,7 +45,7 @@ MOST: dict[str, int] = {
     "inferdoc/prewarm": 511,
     "inferdoc/report": 38,
     "inferdoc/serve": 1,
-    "inferdoc/simulate": 7,
+    "inferdoc/simulate": 6,
     "inferdoc/sizing": 621,
     "inferdoc/slo": 14,
     "inferdoc/source": 647,
