@@ -32,27 +32,26 @@ STATES = ROOT / "fixtures" / "audit"
 RECORDINGS = (ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout")
 
 ABOUT = """\
-# Standing states, as measured
+# Persistent issues: results of `inferdoc audit`
 
-What `inferdoc audit` answers, one run each with the seed of its scenario. A state is declared in
-`diagnostics/standing`: absolute observations that must hold over most of the busy window, named limits of
-`collectors/tiers.yaml`, and a formula for what it costs. No baseline is involved, so a fleet that was always wrong is
-wrong here.
+One run per scenario, with its seed. A persistent issue is declared in `diagnostics/standing`: absolute observations
+that are true over most of the busy time, named limits of `collectors/tiers.yaml`, and a formula for its cost. There
+is no baseline, so an issue that was always present is found.
 
-With `--manifest FILE` (a Deployment, StatefulSet or LeaderWorkerSet with its HorizontalPodAutoscaler or ScaledObject)
-flags, probes, grace period and autoscaler are judged too, held against the starts and request durations that the
-source shows. These states have tests of their own (`tests/audit/test_manifest.py`); states that need a day of load,
-a promise or a restart stand in `tests/audit/test_states_of_load.py`.
+With `--manifest FILE` (a Deployment, StatefulSet or LeaderWorkerSet with its HorizontalPodAutoscaler or
+ScaledObject) flags, probes, grace period and autoscaler are checked too, against the start times and request
+durations in the metrics. These issues have tests of their own (`tests/audit/test_manifest.py`). Issues that need a
+day of load, an SLO or a restart are tested in `tests/audit/test_states_of_load.py`.
 
 {measured}
 """
 SHORT = (
-    "They are shorter than a day; states of a whole day that would fit so far stand in the last column as what "
-    "`inferdoc audit` says it cannot tell yet."
+    "They are shorter than a day; the last column lists the issues that `inferdoc audit` can evaluate only over a "
+    "whole day."
 )
 RECORDED = """\
-Of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that
-begins in the middle, and of what else was named on the command line. Those of which nothing is said:"""
+Recordings of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that
+starts in the middle, and the recordings named on the command line. No issue was reported for:"""
 
 
 @dataclass(frozen=True)
@@ -127,8 +126,8 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
     wrong, well = [r for r in rows if r.expected], [r for r in rows if not r.expected]
     named = sum(row.right for row in wrong)
     silent = sum(row.right for row in well)
-    alone = f"{sum(not row.extra for row in wrong)} of them without a second state."
-    lines = [ABOUT.format(measured=measured_line()), "## Fleets in which a state always stood", ""]
+    alone = f"{sum(not row.extra for row in wrong)} of them without a second issue."
+    lines = [ABOUT.format(measured=measured_line()), "## Fleets with a persistent issue", ""]
     lines += [f"{named} of {len(wrong)} named; {alone}", ""]
     lines += ["| fleet | named | costs | beside it | CPU of the audit, s |", "| --- | --- | --- | --- | --- |"]
     for row in wrong:
@@ -136,8 +135,8 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
         beside = ", ".join(f"`{name}`" for name in row.extra)
         mark = "yes" if row.right else "MISSED"
         lines.append(f"| `{row.name}`: {row.title} | {mark} | {costs} | {beside} | {row.seconds:.2f} |")
-    lines += ["", "## Well-run fleets", "", f"{silent} of {len(well)} silent. {SHORT}", ""]
-    lines += ["| fleet | says | cannot tell yet |", "| --- | --- | --- |"]
+    lines += ["", "## Healthy fleets", "", f"{silent} of {len(well)} silent. {SHORT}", ""]
+    lines += ["| fleet | reported | not evaluated yet |", "| --- | --- | --- |"]
     for row in well:
         said = ", ".join(f"`{name}`" for name, _ in row.states) or "nothing"
         early = ", ".join(f"`{name}`" for name in row.doubts)
@@ -150,7 +149,7 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
         ", ".join(f"`{row.name}`" for _, row in real if not row.states) + ".",
         "",
     ]
-    lines += ["| recording | from | says |", "| --- | --- | --- |"]
+    lines += ["| recording | from | reported |", "| --- | --- | --- |"]
     for origin, row in real:
         if row.states:
             said = ", ".join(f"`{name}` ({costs})" for name, costs in row.states)

@@ -1,7 +1,7 @@
 """How often findings are right by certainty: from the outcomes of a scoreboard into diagnostics/calibration.yaml.
 
     python benchmarks/scoreboard.py --seed N --json outcomes.json
-    python benchmarks/calibration.py outcomes.json     writes what `probability` says, and docs/calibration.md
+    python benchmarks/calibration.py outcomes.json     writes the probabilities, and docs/calibration.md
     python benchmarks/calibration.py outcomes.json --out FOLDER     writes both there
 
 A finding is right where it is the first and names a cause that the label accepts, in time, late, or when the fault is

@@ -1,4 +1,4 @@
-"""Every fault that inferdoc can simulate, struck and diagnosed as `inferdoc demo --fault ID` does it, as a table.
+"""Every fault that inferdoc can simulate, injected and diagnosed as `inferdoc demo --fault ID` does it, as a table.
 
     python benchmarks/demos.py                        all of them, into docs/demos.md
     python benchmarks/demos.py --only slow-gpu ...    some of them, printed only
@@ -22,7 +22,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.report.demo import FIRST, faults, find, fleet, run_demo
 
 ABOUT = """\
-# Every fault, struck and diagnosed
+# Every fault, injected and diagnosed
 
 What `inferdoc demo --fault ID` answers, one run each with the seed of its scenario (fixtures/incidents). right: the
 fault is the first finding; accepted: the first finding is another one that its label calls right too, and the fault is

@@ -250,7 +250,7 @@ def lost(case: Losing, folder: Path) -> str:
     pool = of_role(answer, case.role)
     (missed,) = fleet.missed(case.role, KILLED + SETTLED, KILLED + SETTLED + SLOT)
     before = fleet.missed(case.role, HOUR / 4, KILLED)
-    broke = "broke" if missed > ALLOWED else "held"
+    broke = "broke" if missed > ALLOWED else "met"
     crests = f"{np.nanmax(before):.1%}"
     if pool is None:
         (why,) = {one.because for one in answer.left_out if case.role in one.pool or len(case.pools) == 1}
@@ -282,7 +282,7 @@ TABLES = {
         LOSING,
         lost,
         0.25,
-        ("fleet", "told: holds", "peak over the others", "missed before, at most", "missed after", "after"),
+        ("fleet", "predicted to hold", "peak over the others", "missed before, at most", "missed after", "after"),
     ),
 }
 """Name -> cases, what makes a line of one, the tick of its simulation (seconds), and the heads."""

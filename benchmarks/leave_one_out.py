@@ -120,12 +120,15 @@ def run(task: tuple[str, int]) -> Answer:
 
 
 COLUMNS = ("nobody hurt", "spoke", "unexplained", "accepted", "near", "another", "silent")
-TITLES = "nobody hurt, silent | nobody hurt, spoke | unexplained | accepted | its effect or load change | another cause"
+TITLES = (
+    "nobody affected, silent | nobody affected, spoke | "
+    "unexplained | accepted | its effect or load change | another cause"
+)
 
 
 def table(answers: list[Answer]) -> list[str]:
     """One row per cause, and one for all."""
-    rows = [f"| cause taken out | hurt | {TITLES} | silent | own in three |"]
+    rows = [f"| cause taken out | affected | {TITLES} | silent | own in three |"]
     rows.append(f"| --- | {'---: | ' * (len(COLUMNS) + 1)}---: |")
     causes = sorted({a.cause for a in answers})
     for cause in [*causes, None]:
@@ -138,37 +141,43 @@ def table(answers: list[Answer]) -> list[str]:
     return rows
 
 
-ABOUT = """# A cause it has never heard of
+ABOUT = """# Impact without a known cause
 
-When users are hurt and no recipe fits, a diagnosis says `unexplained-anomaly` and names the signals that behave most
-unlike their baseline. They stand as `support` in its evidence, each with its baseline, its value now and since when;
-mechanisms come before latencies and throughput, which say that users are hurt, not why.
+If users are affected and no recipe matches, the diagnosis is `unexplained-anomaly`. Its evidence (`support`) lists
+the signals that deviate most from their baseline, each with baseline, current value and start. Mechanisms are
+ranked before latency and throughput, which show the impact and not its reason.
 
-To turn them into a recipe: put the signals that moved first as `symptoms` (`rises`, `falls`, `above`), keep the impact,
-look at a healthy week for what else does the same (`unless`), then `inferdoc recipes check PATH` and
-`inferdoc --catalogue DIR diagnose`.
+To turn the signals into a recipe: add those that changed first as `symptoms` (`rises`, `falls`, `above`) and keep
+the impact. Check a healthy week for other reasons for the same change (`unless`). Then run `inferdoc recipes check
+PATH` and `inferdoc --catalogue DIR diagnose`.
 
-What counts as harm: a latency that grew while the traffic did not, at the pods or at the router; requests that fail,
-are refused, given up, spoilt or computed for nothing, at either; no progress with work present; a pod that is gone.
-Impact at a pod is told of that pod; impact that shows above the pods alone, of the pods behind that router.
+These count as impact: a latency that rose without more traffic, at the pods or at the router; requests that fail,
+are refused, cancelled, corrupted or computed without use, at either; no progress with work present; a pod that is
+gone. Impact at a pod is reported for that pod; impact that shows only above the pods, for the pods behind that
+router.
 
-How the signals are found: every signal of the catalogue, also those that no recipe asks for, is measured in robust
-sigmas of its own baseline, beyond what its peers moved, and beside its peers and peer GPUs. An isolation forest learns
-the baseline of the pool, with the same hours of yesterday and of a week ago where the source goes back so far; a
-signal counts by its distance and by how odd the forest finds a baseline moment with this one signal as it is now. Of
-the views of one quantity one is named; each step from a mechanism towards the user (load, time, what users feel)
-halves what a signal counts. What differs among the GPUs of one pod is a mechanism, whatever it measures. The seed is
-fixed: the same data give the same ranking.
+Method: every signal of the catalogue, also those that no recipe uses, is measured in robust standard deviations of
+its own baseline, beyond the change of its peers, and compared with its peers and peer GPUs. An isolation forest
+learns the baseline of the pool, including the same hours of yesterday and of a week ago if the source has them. The
+score of a signal is its deviation times the anomaly score of a baseline sample in which only this signal has its
+current value. Of several signals for one quantity only one is listed. Each step from a mechanism towards the user
+(load, time, user-facing latency) halves the score. Differences between the GPUs of one pod count as a mechanism,
+whatever they measure. The seed is fixed: the same data give the same ranking.
 
 ## Measured
 
-Each cause's recipe taken out of the catalogue, then incidents of that cause judged
-(`python benchmarks/leave_one_out.py`). *Hurt*: a latency grew by a factor of 1.3, or requests were lost, or a pod stood
-still (`benchmarks/user_harm.py`, no recipe asked); a fault that touches the scrapes alone hurts nobody. *Unexplained*:
-the finding surfaces. *Accepted*: a recipe that is left and that the label of the incident accepts. *Its effect or
-load change*: a recipe that is left, and that the catalogue says the one taken out brings about, directly or through
-others, or that brings it about. *Another cause*: a wrong answer. *Own in three*: of the unexplained, those where one
-of the three most unusual signals is a mechanism signal of the recipe that was taken out, by name.
+Each recipe is removed from the catalogue in turn, and incidents of its cause are diagnosed (`python
+benchmarks/leave_one_out.py`). Columns:
+
+- *Affected*: a latency grew by a factor of 1.3, requests were lost, or a pod made no progress
+  (`benchmarks/user_harm.py`, without recipes). A fault of the scrapes alone affects nobody.
+- *Unexplained*: the finding is `unexplained-anomaly`.
+- *Accepted*: a remaining recipe that the label of the incident accepts.
+- *Its effect or load change*: a remaining recipe that, by the catalogue, is an effect of the removed one, directly
+  or indirectly, or its trigger.
+- *Another cause*: wrong.
+- *Own in three*: incidents with `unexplained-anomaly` for which one of the three most unusual signals is a
+  mechanism signal of the removed recipe.
 """
 
 

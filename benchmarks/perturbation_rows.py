@@ -247,7 +247,7 @@ ROWS = (
     _whole_row("moved", "restart at the onset: same names, other addresses, counters from 0", _moved),
     _whole_row("relabelled", "labels `cluster` and `role` are there from the onset on", _relabelled),
     _whole_row("renamed", "other pod names throughout", _renamed),
-    _whole_row("opaque", "pod names that tell no workload", _opaque),
+    _whole_row("opaque", "pod names without the workload", _opaque),
     _whole_row("addresses", "no pod label: addresses alone", _by_address),
     _noisy_row("lost", "5 % of the scrapes lost", lambda s, chance: perturb.lost(s, 0.05, chance)),
     _noisy_row("failed", "5 % of the scrapes failed (`up` 0)", lambda s, chance: perturb.failed(s, 0.05, chance)),

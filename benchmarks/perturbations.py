@@ -121,7 +121,7 @@ def broken(row: Row, folder: Path, label: Label, error: Exception, seconds: floa
     return Outcome(row.name, folder.name, label.file, label.control, why, "error", (), None, (), round(seconds, 3))
 
 
-COLUMNS = ("row", "right", "HEALTHY, users hurt", "UNKNOWN", "controls with a finding", "blames healthy pods")
+COLUMNS = ("row", "right", "HEALTHY, users affected", "UNKNOWN", "controls with a finding", "blames healthy pods")
 
 
 def table(outcomes: Sequence[Outcome]) -> list[str]:
@@ -163,10 +163,11 @@ HEAD = """\
 
 How verdicts bear what happens to the telemetry, and when somebody looks. {measured}
 
-Every row does the same to every labelled recording and judges the answer. *Right* counts faults: in rows
-with the whole window the first finding must be an accepted cause, on the right pods, with the onset in tolerance; late
-and without history the cause is enough. *HEALTHY* counts faults that are called healthy while users are hurt (not where
-silence is accepted); *controls with a finding* counts recordings without a fault, for which the middle stands for the
+Every row does the same to every labelled recording and judges the answer. *Right* counts faults: in rows with the
+whole window the first finding must be an accepted cause, on the right pods, with the onset in tolerance; late and
+without history the cause is enough. *HEALTHY* counts faults that are called healthy while users are affected (not
+where silence is accepted); *controls with a finding* counts recordings without a fault, for which the middle stands
+for the
 onset. A row leaves out recordings in which it leaves less than 20 s of the fault.
 [What the recordings are](recordings.md).
 """

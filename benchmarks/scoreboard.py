@@ -65,7 +65,7 @@ QUICK = 3
 
 
 ABOUT = f"""
-An incident counts where its fault hurts: a mean latency of the pods it hits grows by a factor of {HARM} or more
+An incident counts if its fault has impact: a mean latency of the pods it hits grows by a factor of {HARM} or more
 (and by more than the signal's floor), over the time after the onset, for impact that passes by itself over its worst
 two minutes against the worst two of the baseline, or work or sight is lost. Each has a label: what may come first, the
 preferred one first. Top-1: the first finding is one of these (as with the labels of the recordings); preferred
@@ -77,7 +77,7 @@ and of the load changes behind findings the share that the scenario did set goin
 Scope: pods named and pods hit, intersection over union. Onset error: absolute, median, against the moment at which
 the mechanism changed (a cache takes minutes to fill, so some symptoms come later). Detected: minutes after the
 onset at which the diagnosis of the data so far first names the cause. Spoke on harmless: any finding on a fault
-that hurt nobody.
+that affected nobody.
 """
 
 
@@ -89,7 +89,7 @@ P: metrics show all of it; P+: all of it with a named opt-in; L: its likelihood;
 LOOKS_ABOUT = """
 In time: the window begins 3 to 12 minutes before the onset and holds it. Late: it begins 60 to 180 s after the onset,
 with the data before it still in the source. Old: it begins 7 to 15 minutes after the onset, where the draw lasts so
-long. Users are hurt in every row that is counted. With all witnesses: the recording holds series for every mechanism
+long. Users are affected in every counted row. With all witnesses: the recording holds series for every mechanism
 signal among the cause's symptoms; where it does not, `unexplained-anomaly` is right, too, and what the cause is without
 that witness (a throttled GPU is a slow one, a lost device a hung engine).
 """

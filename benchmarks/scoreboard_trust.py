@@ -76,7 +76,7 @@ def looks_table(outcomes: Sequence[Outcome]) -> list[str]:
                 str(sum(bool(look.blamed) for _, look in hurting)),
             ]
         )
-    head = ["look", "faults that hurt", "top-1", "in the top 3", "top-1 with all witnesses", "HEALTHY", "UNKNOWN"]
+    head = ["look", "faults with impact", "top-1", "in the top 3", "top-1 with all witnesses", "HEALTHY", "UNKNOWN"]
     return table([*head, "blames a healthy pod"], rows)
 
 

@@ -119,7 +119,7 @@ def main() -> int:
         with Spent() as billing:
             bill = told(fleet)
         print(f"billed in {billing.cpu:.0f} s of CPU", file=sys.stderr)
-    print("| waste | pool costs, USD | told, USD | true, USD | told / true | other waste told, idle apart, USD |")
+    print("| waste | pool cost, USD | reported, USD | true, USD | reported / true | other waste except idle, USD |")
     print("| --- | ---: | ---: | ---: | ---: | --- |")
     right = True
     for cause in texts:

@@ -20,9 +20,9 @@ TEXT = {".py", ".md", ".yaml"}
 GENERATED = {"alerts/generated", "docs/coverage.md", "docs/versions.md"}
 MOST: dict[str, int] = {
     "collectors": 76,
-    "dashboards": 6,
-    "diagnostics": 89,
-    "docs": 326,
+    "dashboards": 4,
+    "diagnostics": 88,
+    "docs": 54,
     "inferdoc": 16,
     "inferdoc/agents": 3,
     "inferdoc/audit": 26,
@@ -45,7 +45,7 @@ MOST: dict[str, int] = {
     "inferdoc/report": 36,
     "inferdoc/preflight": 7,
     "inferdoc/serve": 1,
-    "inferdoc/simulate": 7,
+    "inferdoc/simulate": 6,
     "inferdoc/sizing": 17,
     "inferdoc/slo": 14,
     "inferdoc/source": 135,

@@ -19,8 +19,8 @@ ABOUT = """\
 
 `make real-vllm` installs vLLM's CPU build, serves a 30 M parameter model with random weights on loopback, measures what
 the server can finish, drives a usual load and then a fault, scrapes the live `/metrics` page with `inferdoc collect`
-every 2 s, and asks `inferdoc diagnose` twice: about the part before the fault, where it must be silent, and about the
-whole window. It exits 1 where an answer is wrong. It needs no GPU, one or two cores, and 4 GB of disk for the
+every 2 s, and runs `inferdoc diagnose` twice: on the part before the fault, which must have no finding, and on the
+whole window. It exits with 1 if a result is wrong. It needs no GPU, one or two cores, and 4 GB of disk for the
 installation; it is not part of CI.
 
 The table is one run as it came out. Loads are shares of the measured capacity, so they fit another machine; the
@@ -75,7 +75,7 @@ def page(runs: Sequence[Run], where: str, seconds: float) -> str:
         for done, wanted, said, off, good in rows:
             right += good
             lines.append(f"| {s.name} | {done} | {wanted} | {said} | {off} | {'right' if good else 'WRONG'} |")
-    lines += ["", f"{right} of {2 * len(runs)} answers right. vLLM's flags and what its own counters said:", ""]
+    lines += ["", f"{right} of {2 * len(runs)} answers right. vLLM's flags, and values of its counters:", ""]
     for r in runs:
         flags = " ".join(r.scenario.flags)
         more = (

@@ -124,7 +124,7 @@ class Randomisation:
     )
     burst: Range = Range(1.3, 2.0, "x the rate", "inside what the fleet sustains")
     wave: Range = Range(0.2, 0.5, "of the rate", "a day's swing around its mean")
-    innocent: Chance = Chance(0.35, "something that hurts nobody happens in the same hour")
+    innocent: Chance = Chance(0.35, "an event without user impact happens in the same hour")
     trigger: Chance = Chance(0.25, "most faults begin with a rollout, which renames every pod")
     cold_start: Range = Range(30.0, 150.0, "s", "loading of weights, compilation, graphs")
     surge: Choice = Choice((0.25, 0.5, 1.0), (2, 1, 1), "maxSurge: 25 % by default; blue-green is all at once")

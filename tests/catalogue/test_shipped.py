@@ -251,12 +251,3 @@ def test_unknown_hardware_is_never_better_than_known() -> None:
 def test_nothing_mentions_the_workplace() -> None:
     texts = [path.read_text(encoding="utf-8") for path in (ROOT / "collectors").glob("*.yaml")]
     assert not [text for text in texts if "shared/" in text or "/work" in text]
-
-
-def test_the_wheel_carries_the_content() -> None:
-    import tomllib
-
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    for folder in ("collectors", "diagnostics", "dashboards", "alerts", "runbooks"):
-        assert included[folder] == f"inferdoc/content/{folder}"

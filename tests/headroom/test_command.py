@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
+from tests.built import built
 from tests.cli.command import alone, call, refused
 from tests.pd_weeks import FLEET, OBJECTIVES, Weeks
 
@@ -30,9 +31,12 @@ ZONES = {"n0": "z1", "n1": "z1", "n2": "z2", "n9": "z2"}
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made() -> Path:
+    return built("headroom weeks", made_fleet)
+
+
+def made_fleet(folder: Path) -> None:
     """A store that ends at noon of a working day, its configuration beside it."""
-    folder = tmp_path_factory.mktemp("headroom")
     weeks = Weeks(START, days=DAYS, pools=(PREFILL, DECODE))
     weeks.times = weeks.times[weeks.times <= START + (DAYS - 1) * 86_400 + 12 * 3600]
     weeks.noise = weeks.noise[: len(weeks.times)]
@@ -50,7 +54,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with Store.open(folder / "weeks.db", "w") as store:
         import_file(store, page)
     (folder / "inferdoc.toml").write_text(PROMISED, "utf-8")
-    return folder
 
 
 def line(made: Path) -> tuple[object, ...]:

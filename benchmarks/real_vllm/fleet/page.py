@@ -17,9 +17,9 @@ ABOUT = """\
 A model that fits two CPU cores is no fleet. So a second part plays fleets of two to four real vLLM servers whose
 accelerator is simulated: API server, scheduler, KV manager, prefix cache, LoRA and speculation logic and the metrics
 pages are vLLM's own. Only the model's step is replaced, by an executor
-([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for the
-time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers are
-random tokens of the length that was asked for. A pod at the usual load takes a tenth of a core.
+([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for
+the time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers
+are random tokens of the requested length. A pod at the usual load takes a tenth of a core.
 
 * **Pods** have names as a Deployment gives them. A rollout starts pods of a new replica set one by one, waits until
   each answers, takes an old one out of rotation, lets it finish, and ends it. Servers are forked from a process that
@@ -28,10 +28,10 @@ random tokens of the length that was asked for. A pod at the usual load takes a 
   router (in turn, fewest in flight, prefix affinity) probes `/health` every 5 s and drops a pod after two failures.
 * **Deeds**: SIGKILL, SIGSTOP of the engine core, processes stopped for a share of every 100 ms as under a CPU quota, a
   rollout with other flags, a slower accelerator, drafts that no longer hold, another routing policy, another load.
-* **Labels** come from what was done and from what clients saw, never from a metrics page or a diagnosis. From 15 % of
-  the attempts late or failed on, in two spans of 10 s in a row, clients count as hurt. Late is 1.5 times the 95th
-  percentile of the baseline, for the first token or per token. A fault that hurts nobody is no recording; so is one
-  before whose onset the servers stood waiting for a core a quarter of the time.
+* **Labels** come from the injected fault and from the clients, never from metrics or a diagnosis. Clients count as
+  affected if at least 15 % of the attempts are late or fail in two consecutive spans of 10 s. Late is 1.5 times the
+  95th percentile of the baseline, for TTFT or time per token. A fault without affected clients is not recorded, nor
+  is one whose servers waited for a core a quarter of the time before the onset.
 
 [incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
 
@@ -66,7 +66,7 @@ def _said(document: dict[str, Any] | None) -> str:
 
 def recorded(entries: Sequence[dict[str, Any]]) -> str:
     """One row for every recording. entries: those of labels.json."""
-    head = ["recording", "what was done", "may come first", "clients hurt", "first token, median, s", "waiting"]
+    head = ["recording", "what was done", "may come first", "clients affected", "first token, median, s", "waiting"]
     lines = [RECORDED_HEADING, RECORDED, f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
     for entry in entries:
         clients = entry["clients"]
@@ -87,7 +87,7 @@ def recorded(entries: Sequence[dict[str, Any]]) -> str:
 
 def fleet_page(runs: Sequence[FleetRun], where: str) -> str:
     """One row for every incident played now."""
-    head = ["fleet", "what was done", "clients hurt", "expected", "before", "whole recording", "", "a minute late"]
+    head = ["fleet", "what was done", "clients affected", "expected", "before", "whole recording", "", "a minute late"]
     good = sum(run.right and run.silent for run in runs)
     lines = [FLEET_HEADING, ABOUT, f"Run on {where}.", measured_line(), ""]
     lines += [
