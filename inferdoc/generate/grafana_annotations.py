@@ -13,7 +13,10 @@ STEP = "60s"
 JUST = "2m"
 """A change is marked where it was not there so long ago."""
 BEFORE = "5m"
-ALERTS = 'ALERTS{alertstate="firing", component="inferdoc", severity!="info", namespace=~"$namespace|", pod=~"$pod|"}'
+ALERTS = (
+    'ALERTS{alertstate="firing", component="inferdoc", severity=~"critical|warning",'
+    ' namespace=~"$namespace|", pod=~"$pod|"}'
+)
 
 
 def marks(datasource: dict[str, str], settings: tuple[str, ...]) -> dict[str, Any]:
