@@ -11,7 +11,7 @@ from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.editor_schema import update_schemas
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.generate.alerts import build_alerts
+from inferdoc.generate.alerts import build_alerts, build_set_objects
 from inferdoc.generate.boards import build_boards
 from inferdoc.generate.boards_page import update_boards
 from inferdoc.generate.coverage_page import update_coverage
@@ -27,6 +27,7 @@ def generate(root: Path, *, check: bool = False) -> list[str]:
     docs/coverage.md and docs/versions.md and the schemas of diagnostics/ up to date under a root; what differed."""
     catalogue, links = load_catalogue(), GeneratedLinks()
     changed, _ = build_alerts(catalogue, links, root / "alerts" / "generated", tests=True, check=check)
+    changed += build_set_objects(catalogue, links, root / "alerts" / "generated" / "sets", check=check)
     changed += build_boards(catalogue, links, root / "dashboards" / "generated", check=check)
     changed += update_pages(root / "runbooks", check, catalogue)
     changed += update_family_pages(root / "runbooks", check, catalogue)

@@ -24,6 +24,7 @@ from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
 from inferdoc.replacing import replace_file
 
 ALERTMANAGER = Path("alertmanager.yml")
+SMALL_SETS: tuple[RuleSetName, ...] = ("pages", "standard")
 AMTOOL_SECONDS = 60
 
 
@@ -62,6 +63,15 @@ def build_alerts(
     if rule_set == "full":
         remarks += [f"no rule for {name}: {why}" for name, why in pack.none.items()]
     return changed, remarks + [f"no series test {', '.join(limits)} of {name}" for name, limits in untested.items()]
+
+
+def build_set_objects(catalogue: Catalogue, links: GeneratedLinks, folder: Path, *, check: bool = False) -> list[str]:
+    """PrometheusRules of the rule sets smaller than `full`, one folder each, for the chart; returns what differed."""
+    changed = []
+    for name in SMALL_SETS:
+        pack = build_pack(catalogue, links, (), name)
+        changed += write(prometheus_rules(pack.groups), folder / name, check=check)
+    return changed
 
 
 def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:
