@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Build a release into dist/: `make release`, from a clean checkout at the tag v<version>.
 
-Artefacts: wheel, sdist, build context of the image (Containerfile, wheel, lock with hashes), SBOM, Helm chart, manifest of
-the kubectl plugin for krew, rules of every set, dashboards, release notes, and SHA256SUMS of all. Archives have the time
-of the commit, so that a second build of a tag has the same checksums.
+Artefacts: wheel, sdist, build context of the image (Containerfile, wheel, lock with hashes), SBOM, Helm chart, manifest
+of the kubectl plugin for krew, rules of every set, dashboards, release notes, and SHA256SUMS of all. Archives have the
+time of the commit, so that a second build of a tag has the same checksums.
 """
 
 from __future__ import annotations
@@ -59,7 +59,9 @@ def main(arguments: list[str] | None = None) -> int:
 def check_tag(tags: Iterable[str], changes: str) -> None:
     """Raises ReleaseError unless HEAD is the tag of the version, without changes."""
     if f"v{__version__}" not in tags:
-        raise ReleaseError(f"HEAD has no tag v{__version__}; run git tag v{__version__}, or give --untagged for a trial")
+        raise ReleaseError(
+            f"HEAD has no tag v{__version__}; run git tag v{__version__}, or give --untagged for a trial"
+        )
     if changes:
         raise ReleaseError("the checkout has uncommitted changes; commit or stash them")
 
@@ -79,15 +81,14 @@ def release(out: Path, notes: str, base_url: str, moment: int) -> None:
     """Write the artefacts and their checksums. moment: Unix seconds of the commit."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    environment = {**os.environ, "SOURCE_DATE_EPOCH": str(moment)}
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("INFERDOC_")}
     run([sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--target", "sdist", "--directory", out])
     (wheel,) = out.glob("*.whl")
     lock = PACKAGING / "requirements.txt"
     pack(out / f"inferdoc-{__version__}-image.tar.gz", moment, {
         path.name: path for path in (PACKAGING / "Containerfile", lock, wheel)
     })  # fmt: skip
-    sbom = ["cyclonedx-py", "requirements", "--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--of", "JSON"]
-    run([Path(sys.executable).with_name(str(sbom[0])), *sbom[1:], "--output-file", out / "inferdoc.cdx.json", lock])
+    run(["make", "sbom", f"SBOM={out / 'inferdoc.cdx.json'}"])
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         build = Path(folder)
         run(["helm", "package", CHART, "--destination", build, "--version", __version__, "--app-version", __version__])
@@ -188,15 +189,17 @@ def git(*words: str) -> str:
 
 
 def inferdoc() -> list[str]:
-    """The command of this checkout, without the configuration of who runs it."""
-    return [sys.executable, "-m", "inferdoc.cli.main"]
+    """The command of this checkout."""
+    return [str(Path(sys.executable).with_name("inferdoc"))]
 
 
 def run(words: list[str | Path], environment: dict[str, str] | None = None) -> None:
     """Run a program in the checkout, quietly. Raises CalledProcessError; its output is then on standard error."""
     path = os.pathsep.join((str(ROOT / "build" / "bin"), os.environ.get("PATH", os.defpath)))
     full = {**(environment or os.environ), "PATH": path}
-    done = subprocess.run([str(word) for word in words], cwd=ROOT, env=full, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [str(word) for word in words], cwd=ROOT, env=full, capture_output=True, text=True, check=False
+    )
     if done.returncode:
         print(done.stdout + done.stderr, file=sys.stderr)
         done.check_returncode()
