@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # What is never imported need not be compiled: Python compiles the rest when it first runs.
 INSTALL := $(BIN)/python -m pip --disable-pip-version-check --quiet install --no-compile --editable
 
-.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock vulnerabilities sbom bench real-vllm real-stacks docs clean
+.PHONY: demo test test-all test-slow lint types format generate golden golden-diff packages lock vulnerabilities sbom release bench real-vllm real-stacks docs clean
 
 demo: $(VENV)/.installed
 	@$(BIN)/inferdoc demo
@@ -69,10 +69,16 @@ vulnerabilities:
 	@pip-audit --disable-pip --require-hashes --requirement packaging/requirements.txt
 
 # What a release contains, as CycloneDX.
+SBOM := dist/inferdoc.cdx.json
 sbom: $(VENV)/.installed-release
-	@mkdir -p dist
+	@mkdir -p $(dir $(SBOM))
 	@$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --of JSON \
-	  --output-file dist/inferdoc.cdx.json packaging/requirements.txt
+	  --output-file $(SBOM) packaging/requirements.txt
+
+# Every artefact of a release with checksums into dist/, from a clean checkout at the tag v<version> of inferdoc/version.py.
+# ARGS=--untagged builds a trial; ARGS='--base-url URL' sets the address of the artefacts in the manifest of the kubectl plugin.
+release: $(VENV)/.installed-release $(VENV)/.installed-test build/bin/helm
+	@$(BIN)/python packaging/release.py $(ARGS)
 
 # Speed in at most ten minutes on two cores; without these options the scripts measure the sizes of docs/benchmarks.md.
 bench: $(VENV)/.installed-test

@@ -292,14 +292,17 @@ OutputKind = Literal["slack", "teams", "pagerduty", "webhook", "file", "grafana"
 
 
 class OutputSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """[[serve.outputs]]: who is told. url, or url_file where the address is a secret; token_file: the bearer token, of
-    pagerduty its routing key; template_file: of webhook, Jinja that gives the body; folder, format: of file."""
+    """[[serve.outputs]]: a receiver of diagnoses. url, or url_file where the address is a secret; token_file: the
+    bearer token, of pagerduty its routing key, of slack with a channel the bot token (scope chat:write); channel: of
+    slack, for one thread per incident: url is then the API (default https://slack.com/api); template_file: of webhook,
+    Jinja that gives the body; folder, format: of file."""
 
     kind: OutputKind
     name: str = ""
     url: str | None = None
     url_file: str | None = None
     token_file: str | None = None
+    channel: str | None = None
     ca_file: str | None = None
     template_file: str | None = None
     folder: str | None = None
@@ -314,9 +317,11 @@ class OutputSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             raise ValueError(f"folder: goes with kind file, not with {self.kind}")
         if self.template_file is not None and self.kind != "webhook":
             raise ValueError(f"template_file: goes with kind webhook, not with {self.kind}")
-        if self.kind == "pagerduty":
+        if self.channel is not None and self.kind != "slack":
+            raise ValueError(f"channel: goes with kind slack, not with {self.kind}")
+        if self.kind == "pagerduty" or self.channel is not None:
             if self.token_file is None:
-                raise ValueError("token_file: missing; the file with the routing key")
+                raise ValueError("token_file: missing; the file with the routing key or the bot token")
             return
         if (self.url is None) == (self.url_file is None):
             raise ValueError("exactly one of url, url_file is needed")

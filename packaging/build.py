@@ -91,7 +91,7 @@ def kustomize() -> dict[Path, str]:
     jobs = [one for one in rendered({"prewarm": {"enabled": True, "objects": EXAMPLE}}) if key(one) not in of_base]
     (settings,) = (one for one in base if one["kind"] == "ConfigMap")
     boards = "../../../dashboards/generated"
-    rules = "../../../alerts/generated/prometheusrules"
+    rules = "../../../alerts/generated/sets/standard"
     return {
         Path("base/inferdoc.yaml"): text(one for one in base if one is not settings),
         Path("base") / PROJECT_FILE: settings["data"][PROJECT_FILE],

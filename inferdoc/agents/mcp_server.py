@@ -101,10 +101,10 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         tier: str | None = None,
         role: str | None = None,
     ) -> DiagnosisSummary:
-        """What is wrong in the fleet, since when, on which pods, how sure, and what to do next. since: how far back
-        from until (90s, 15m, 1h, 2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample). pod, model,
-        namespace, cluster, tier (hardware), role (prefill, decode, both): report on this part of the fleet only;
-        everything is read and compared all the same."""
+        """Answers "what is wrong with model X since 14:00?", "why is it slow?", "why do requests fail?": cause, onset,
+        pods, certainty, evidence, next steps and runbook. Use it first. since: how far back from until (90s, 15m, 1h,
+        2d); until: RFC 3339, Unix seconds, now, or latest (the newest sample). pod, model, namespace, cluster, tier
+        (GPU type), role (prefill, decode, both): report on this part of the fleet only; the rest is still compared."""
         return tools.diagnose(since, until, FleetPart(model, namespace, cluster, tier, role, pod))
 
     def around(
@@ -114,28 +114,33 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         namespace: str | None = None,
         cluster: str | None = None,
     ) -> DiagnosisSummary:
-        """What was wrong around a moment, such as the start of an alert: half an hour before and after it. moment: RFC
-        3339 or Unix seconds. pod, model, namespace, cluster: report on this part of the fleet only."""
+        """Answers "what caused this alert?" and "what happened at 03:12?": the diagnosis of the half hour before and
+        after a moment. moment: start of the alert, RFC 3339 or Unix seconds. pod, model, namespace, cluster: report on
+        this part of the fleet only; take them from the labels of the alert."""
         return tools.around(moment, FleetPart(model, namespace, cluster, pod=pod))
 
     def signals(
         until: str = "latest", pod: str | None = None, namespace: str | None = None, names: list[str] | None = None
     ) -> SignalList:
-        """The newest values of the monitoring table against their target bands, the worst first. names: only these
-        signals, such as ttft_p99 or kv_usage."""
+        """Answers "how is the fleet doing now?" and "what is the TTFT of pod X?": current values of latency, queues, KV
+        cache, GPUs and router with their target ranges, the worst first. names: only these signals, such as
+        ttft_p99."""
         return tools.signals(until, pod, namespace, names or ())
 
     def recipes(word: str | None = None) -> RecipeList:
-        """The causes that inferdoc identifies, or those with a word in id or title."""
+        """Answers "which faults can inferdoc identify?": ids and titles of causes. word: only those with it in id or
+        title."""
         return tools.recipes(word)
 
     def runbook(cause: str | None = None) -> RunbookPage:
-        """The runbook page of a cause: what it is, first five minutes, mitigation, how to verify. Without a cause, the
-        list of pages."""
+        """Answers "how do I fix it?": the runbook of a cause with the first five minutes, mitigation and how to verify.
+        Read it before you advise a change. cause: the field `runbook` of a finding; without it, the list of
+        runbooks."""
         return tools.runbook(cause)
 
     def forecast(hours: float = 24.0, pool: str | None = None, zone: str = "UTC") -> ForecastSummary:
-        """The load of each pool in the next hours: peak, high quantile, when. zone: IANA zone of the users."""
+        """Answers "when is the next peak, and how high?": load of each pool in the next hours, or why there is no
+        forecast. hours: at most 336. zone: IANA time zone of the users."""
         return tools.forecast(hours, pool, zone)
 
     def audit(
@@ -146,16 +151,16 @@ def _functions(tools: Tools) -> dict[str, Callable[..., Any]]:
         namespace: str | None = None,
         cluster: str | None = None,
     ) -> AuditSummary:
-        """What is wrong without having changed: settings, idle pools, drafts that do not pay; highest cost first. pod,
-        model, namespace, cluster: report on this part of the fleet only."""
+        """Answers "where do we waste GPUs?" and "which settings are wrong?": persistent issues that no alert shows,
+        highest cost first. pod, model, namespace, cluster: report on this part of the fleet only."""
         return tools.audit(since, until, FleetPart(model, namespace, cluster, pod=pod))
 
     return {
-        "Diagnose the fleet": diagnose,
-        "Diagnose around a moment": around,
-        "Signals against their target bands": signals,
-        "Known causes": recipes,
-        "Runbook page": runbook,
-        "Load ahead": forecast,
-        "Standing states": audit,
+        "Find what is wrong": diagnose,
+        "Explain an alert or a moment": around,
+        "Show current metrics": signals,
+        "List known causes": recipes,
+        "Read a runbook": runbook,
+        "Forecast load": forecast,
+        "Find waste and wrong settings": audit,
     }

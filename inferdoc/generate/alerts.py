@@ -26,6 +26,7 @@ from inferdoc.replacing import replace_file
 ALERTMANAGER = Path("alertmanager.yml")
 TESTS = Path("tests")
 WRITE_TESTS = "python -m inferdoc_dev.rule_tests --out FOLDER"
+SMALL_SETS: tuple[RuleSetName, ...] = ("pages", "standard")
 AMTOOL_SECONDS = 60
 
 
@@ -77,6 +78,15 @@ def build_alerts(
     """
     made = alert_files(catalogue, links, assignments, rule_set)
     return write(made.files, folder, check=check), made.remarks
+
+
+def set_objects(catalogue: Catalogue, links: GeneratedLinks) -> dict[Path, str]:
+    """PrometheusRules of the rule sets smaller than `full`, for the chart: text by path, one folder for each set."""
+    return {
+        Path("sets") / name / path: text
+        for name in SMALL_SETS
+        for path, text in prometheus_rules(build_pack(catalogue, links, (), name).groups).items()
+    }
 
 
 def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:

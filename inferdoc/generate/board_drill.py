@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+
+from inferdoc.generate.board_spec import BoardSpec
 
 POOL_BOARD = "inferdoc-latency"
 GPU_BOARD = "inferdoc-gpu"
 ALWAYS = ("datasource", "cluster", "namespace")
+BOARD = "board"
+"""Label with the uid of the dashboard that shows the cause of a series."""
 CHOSEN = {"model_name": "model_name", "role": "role", "tier": "tier", "pod": "pod"}
 
 
@@ -22,10 +27,21 @@ def drill(labels: Sequence[str], rows: bool = False) -> tuple[tuple[str, str], .
         where = [("Pods of this model", POOL_BOARD)]
     else:
         return ()
-    return tuple((title, _address(board, told, rows)) for title, board in where)
+    return tuple((title, address(board, told, rows)) for title, board in where)
 
 
-def _address(board: str, told: Sequence[str], rows: bool) -> str:
+def with_board(expr: str, boards: Mapping[str, BoardSpec]) -> str:
+    """The series of an expression with the uid of a dashboard in the label `board`, by their label `cause`."""
+    found = f'label_replace({expr}, "{BOARD}", "{POOL_BOARD}", "", "")'
+    for board in boards.values():
+        if board.causes:
+            pattern = "|".join(re.escape(each).replace(r"\-", "-").replace(r"\*", ".*") for each in board.causes)
+            found = f'label_replace({found}, "{BOARD}", "{board.uid}", "cause", "{pattern}")'
+    return found
+
+
+def address(board: str, told: Sequence[str], rows: bool) -> str:
+    """A link that keeps the time range and the variables, narrowed to the labels of the line or row."""
     kept = [name for name in (*ALWAYS, "model_name") if name not in told]
     parts = ["${__url_time_range}", *(f"${{{name}:queryparam}}" for name in kept)]
     value = "${__data.fields.%s}" if rows else "${__field.labels.%s}"

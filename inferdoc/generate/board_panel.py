@@ -47,7 +47,8 @@ class AxisBounds:
 @dataclass(frozen=True)
 class Panel:
     """links: (title, address) above the panel; drill: the same for a line or row, with its labels filled in; columns:
-    label -> heading, in order; names: a stat shows the legends too; word: instead of the number."""
+    label -> heading, in order; first: headings that come before these; opens: titles by uid of the dashboards that the
+    column `board` leads to; names: a stat shows the legends too; word: instead of the number."""
 
     title: str
     description: str
@@ -64,6 +65,8 @@ class Panel:
     bounds: AxisBounds = AxisBounds()
     drill: tuple[tuple[str, str], ...] = ()
     columns: dict[str, str] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    opens: dict[str, str] = field(default_factory=dict)
     names: bool = False
     word: bool = False
     nothing: str = "no data"

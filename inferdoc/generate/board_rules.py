@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import drill
+from inferdoc.generate.board_drill import BOARD, drill, with_board
 from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
 from inferdoc.generate.board_scope import matched
-from inferdoc.generate.board_spec import PanelSpec
+from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
 from inferdoc.generate.board_view import any_of, view_panel
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.slo import watched
@@ -20,20 +20,25 @@ BUDGET_LOW = 0.25
 
 def alerts(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     """Alerts that fire, by what they are about."""
-    by = "alertname, severity, namespace, model_name, pod, name"
+    boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
+    by = f"alertname, severity, namespace, model_name, pod, {BOARD}"
+    since = f"min by ({by}) (time() - ({with_board(_since(), boards)}))"
     return view_panel(
         spec,
-        "Alerts that fire",
+        "Firing alerts",
         "Alerts of inferdoc that fire now, before Alertmanager groups and inhibits them.",
-        (Query(f"count by ({by}) ({_firing()})", "Series", unit="short"),),
+        (Query(since, "For", unit="dtdurations"),),
         columns={
             "alertname": "Alert",
+            BOARD: "Open",
             "severity": "Severity",
             "namespace": "Namespace",
             "model_name": "Model",
             "pod": "Pod",
         },
-        nothing="no alert fires",
+        first=("Alert", "For", "Open", "Severity", "Model", "Pod"),
+        opens=board_titles(boards),
+        nothing="no alert is firing",
     )
 
 
@@ -41,7 +46,7 @@ def firing(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pane
     """How many alerts page, and how many are tickets."""
     return view_panel(
         spec,
-        "Pages and tickets open",
+        "Firing pages and tickets",
         "Alerts of inferdoc that fire now: critical ones page, warnings are tickets.",
         tuple(
             Query(f"count({_firing(severity)}) or vector(0)", word, steps=any_of(colour))
@@ -51,12 +56,18 @@ def firing(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pane
     )
 
 
-def _firing(severity: str = "") -> str:
-    about: Matcher = ("severity", "=", severity) if severity else ("severity", "!=", "info")
-    return selector(
-        "ALERTS",
-        (("alertstate", "=", "firing"), ("component", "=", "inferdoc"), about, ("namespace", "=~", "$namespace|")),
-    )
+def _firing(severity: str = "critical|warning") -> str:
+    return selector("ALERTS", (("alertstate", "=", "firing"), *_about(severity)))
+
+
+def _since() -> str:
+    """When the alerts that fire became active, Unix seconds."""
+    active = selector("ALERTS_FOR_STATE", _about("critical|warning"))
+    return f"{active} and ignoring (alertstate) {_firing()}"
+
+
+def _about(severity: str) -> tuple[Matcher, ...]:
+    return ("component", "=", "inferdoc"), ("severity", "=~", severity), ("namespace", "=~", "$namespace|")
 
 
 def budget(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
@@ -65,7 +76,7 @@ def budget(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pane
     return view_panel(
         spec,
         "Error budget left",
-        f"Of the pool that has least, over the period of the objective: {told}. Below 0 the promise is broken.",
+        f"Of the pool that has least, over the period of the objective: {told}. Below 0 the objective is missed.",
         tuple(
             Query(
                 f"min(1 - (sum_over_time({_slo(slo.id, 'bad')}[{slo.window}]) / (sum_over_time({_slo(slo.id, 'all')}"

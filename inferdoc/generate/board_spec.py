@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -42,23 +43,33 @@ class PanelSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class RowSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    title: str
+    """title: none for a row without a heading; text: instead of panels."""
+
+    title: str = ""
     panels: tuple[PanelSpec, ...] = ()
     collapsed: bool = False
     text: str | None = None
 
 
 class BoardSpec(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A board file. question: what a reader comes with, for the page that shows all boards."""
+    """A board file. question: what a reader comes with, for the page that shows all boards; causes: ids or
+    patterns (`kv-*`) of the findings that lead here."""
 
     uid: str
     title: str
     description: str
     rows: tuple[RowSpec, ...]
     question: str = ""
+    causes: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     refresh: str = "30s"
     since: str = "1h"
+
+
+def board_titles(boards: Mapping[str, BoardSpec]) -> dict[str, str]:
+    """Titles without the name of the product, by uid."""
+    plain = {each.uid: each.title.removeprefix("inferdoc: ") for each in boards.values()}
+    return {uid: f"{title[:1].upper()}{title[1:]}" for uid, title in plain.items()}
 
 
 def load_boards(overlays: tuple[Path, ...] = ()) -> dict[str, tuple[BoardSpec, Path]]:

@@ -23,6 +23,8 @@ def view_panel(
     axis: str = "",
     drill: tuple[tuple[str, str], ...] = (),
     columns: dict[str, str] | None = None,
+    first: tuple[str, ...] = (),
+    opens: dict[str, str] | None = None,
     word: bool = False,
     nothing: str = "no data",
 ) -> Panel:
@@ -43,6 +45,8 @@ def view_panel(
         bounds=bounds,
         drill=drill,
         columns=columns or {},
+        first=first,
+        opens=opens or {},
         names=len(queries) > 1,
         word=word,
         nothing=nothing,

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import get_args
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import drill
+from inferdoc.generate.board_drill import BOARD, drill, with_board
 from inferdoc.generate.board_lora import MOST, adapters, combinations
 from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
 from inferdoc.generate.board_room import cost_by_part, cost_per_million, headroom, headroom_after_loss
 from inferdoc.generate.board_rules import alerts, budget, burn, firing
 from inferdoc.generate.board_scope import matched, pods_without_info
-from inferdoc.generate.board_spec import PanelSpec
+from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
 from inferdoc.generate.board_view import any_of, view_panel
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import CARDS
@@ -49,7 +49,7 @@ def _verdict(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pa
     )
     return view_panel(
         spec,
-        "Verdict of inferdoc",
+        "Verdict",
         "The verdict of the newest diagnosis; nothing where it is older than an hour.",
         queries,
         unit="short",
@@ -59,8 +59,9 @@ def _verdict(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pa
 
 
 def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
-    found = _told("inferdoc_finding")
-    by = "cause, severity, namespace, model_name, role, tier"
+    boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
+    found = with_board(_told("inferdoc_finding"), boards)
+    by = f"cause, severity, namespace, model_name, role, tier, {BOARD}"
     onset = _told("inferdoc_finding_onset_timestamp_seconds")
     begun = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
     severe = f"group by ({by}) ({found})"
@@ -68,11 +69,12 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
     runbook = links.runbook("${__data.fields.cause}")
     return view_panel(
         spec,
-        "What inferdoc says is wrong",
+        "Findings",
         f"Each finding of the newest diagnosis. Empty? Nothing was found, or {COLLECT} is missing.",
-        (Query(f"count by ({by}) ({found})", "Pods", unit="short"), Query(joined, "Since", unit="dtdurations")),
+        (Query(joined, "For", unit="dtdurations"), Query(f"count by ({by}) ({found})", "Pods", unit="short")),
         columns={
             "cause": "Cause",
+            BOARD: "Open",
             "severity": "Severity",
             "namespace": "Namespace",
             "model_name": "Model",
@@ -83,7 +85,21 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
             *((("Runbook", runbook),) if runbook else ()),
             *drill(("model_name", "role", "tier"), rows=True),
         ),
+        first=("Cause", "For", "Open", "Severity", "Model", "Role", "Tier"),
+        opens=board_titles(boards),
         nothing="nothing found",
+    )
+
+
+def _broken_for(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    onset = _told("inferdoc_finding_onset_timestamp_seconds")
+    return view_panel(
+        spec,
+        "Broken for",
+        f"Time since the onset of the earliest finding. Empty? Nothing was found, or {COLLECT} is missing.",
+        (Query(f"time() - min({onset})", "broken for"),),
+        unit="s",
+        nothing="no finding",
     )
 
 
@@ -101,8 +117,8 @@ def _exporters(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> 
     up, took = selector("up", matched(("cluster",))), selector("scrape_duration_seconds", matched(("cluster",)))
     return view_panel(
         spec,
-        "What is scraped",
-        "Targets that had series of this fleet within the last hour, by job; down are those that do not answer now.",
+        "Scrape targets",
+        "Targets that had series of this fleet within the last hour, by job; down are those whose scrape fails now.",
         (
             Query(f"count by (job) ({up} {here})", "Targets", unit="short"),
             Query(
@@ -153,8 +169,8 @@ def _own_scrapes(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -
 def _not_judged(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     return view_panel(
         spec,
-        "Causes that could not be judged",
-        "blind: a series that would tell is missing; off: the feature is not in use; later: too little history.",
+        "Causes not evaluated",
+        "blind: a metric that decides is missing; off: the feature is not in use; later: too little history.",
         (Query("max by (kind) (inferdoc_causes_not_judged)", "{{kind}}"),),
         bounds=AxisBounds(0),
         axis="causes",
@@ -227,6 +243,7 @@ def _lora_combinations(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLi
 
 VIEWS: dict[str, View] = {
     "verdict": _verdict,
+    "broken-for": _broken_for,
     "findings": _findings,
     "alerts": alerts,
     "firing": firing,

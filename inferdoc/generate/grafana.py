@@ -104,7 +104,7 @@ def _row(row: RowSpec, panels: list[Panel]) -> list[Any]:
         inside.append(core.Text(title="", content=row.text, gridPos=core.GridPos(TEXT_HEIGHT, COLUMNS, 0, 0)))
     if row.collapsed:
         return [core.RowPanel(title=row.title, collapsed=True, panels=inside)]
-    return [core.RowPanel(title=row.title), *inside]
+    return [core.RowPanel(title=row.title), *inside] if row.title else inside
 
 
 def _panel(panel: Panel) -> Any:

@@ -13,7 +13,10 @@ STEP = "60s"
 JUST = "2m"
 """A change is marked where it was not there so long ago."""
 BEFORE = "5m"
-ALERTS = 'ALERTS{alertstate="firing", component="inferdoc", severity!="info", namespace=~"$namespace|", pod=~"$pod|"}'
+ALERTS = (
+    'ALERTS{alertstate="firing", component="inferdoc", severity=~"critical|warning",'
+    ' namespace=~"$namespace|", pod=~"$pod|"}'
+)
 
 
 def marks(datasource: dict[str, str], settings: tuple[str, ...]) -> dict[str, Any]:
@@ -28,7 +31,7 @@ def marks(datasource: dict[str, str], settings: tuple[str, ...]) -> dict[str, An
         found.append(
             _mark("Settings changed", _settings(settings), "purple", "Settings of {{model_name}} changed", text)
         )
-    return {"list": [_built_in(), *({**mark, "datasource": datasource} for mark in found)]}
+    return {"list": [_built_in(), _incidents(), *({**mark, "datasource": datasource} for mark in found)]}
 
 
 def _mark(name: str, expr: str, colour: str, title: str, text: str) -> dict[str, Any]:
@@ -65,6 +68,15 @@ def _settings(labels: tuple[str, ...]) -> str:
         f"(group by ({by}) ({told}) unless group by ({by}) ({told} offset {BEFORE})) "
         f"and on (cluster, namespace, model_name) {known}"
     )
+
+
+def _incidents() -> dict[str, Any]:
+    """Annotations that the output `grafana` of `inferdoc serve` writes, by their tag."""
+    target = {"type": "tags", "tags": ["inferdoc"], "matchAny": False, "limit": 100}
+    return {
+        "datasource": BUILT_IN, "enable": True, "hide": False, "iconColor": "red", "name": "Incidents",
+        "target": target,
+    }  # fmt: skip
 
 
 def _built_in() -> dict[str, Any]:

@@ -100,7 +100,7 @@ def _normal_variable(variable: dict[str, Any]) -> dict[str, Any]:
 def _boards_link() -> dict[str, Any]:
     """The other boards, for the same choice and time."""
     return {
-        "type": "dashboards", "title": "Boards", "url": "", "icon": "external link", "tooltip": "",
+        "type": "dashboards", "title": "Dashboards", "url": "", "icon": "external link", "tooltip": "",
         "tags": ["inferdoc"],
         "asDropdown": True, "includeVars": True, "keepTime": True, "targetBlank": False,
     }  # fmt: skip

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from inferdoc.generate.board_drill import BOARD, address
 from inferdoc.generate.board_panel import ColourStep, Panel, Query
 
-NARROW, WIDE = 80, 250
-"""px: the least width of a column, and that of one with names."""
-NAMES = ("Model", "Cause", "Alert", "Pod")
+NARROW = 80
+WIDTHS = {"Model": 230, "Cause": 180, "Alert": 230, "Pod": 180, "Open": 140}
+"""px: the least width of a column, and that of those with names."""
 SEVERITIES = {"critical": "red", "warning": "orange", "info": "blue"}
 
 
@@ -18,15 +19,19 @@ def table(panel: Panel) -> dict[str, Any]:
     if len(values) == 1:
         values = {"Value": panel.queries[0]}
     names = {**panel.columns, **{key: query.legend for key, query in values.items()}}
+    order = sorted(names, key=lambda name: panel.first.index(names[name]) if names[name] in panel.first else len(names))
     organised = {
         "excludeByName": {"Time": True},
         "includeByName": {},
-        "indexByName": {name: place for place, name in enumerate(names)},
+        "indexByName": {name: place for place, name in enumerate(order)},
         "renameByName": names,
     }
     overrides = [each for name, query in values.items() for each in _column(names[name], query)]
-    overrides += [_wide(heading) for heading in panel.columns.values() if heading in NAMES]
+    overrides += [_empty(kind) for kind in ("string", "number")]
+    overrides += [_wide(heading) for heading in panel.columns.values() if heading in WIDTHS]
     overrides += [_words(heading) for heading in panel.columns.values() if heading == "Severity"]
+    if panel.opens:
+        overrides.append(_open(panel))
     first = next(iter(panel.columns.values()))
     overrides += (
         [{"matcher": {"id": "byName", "options": first}, "properties": [{"id": "links", "value": links_of(panel)}]}]
@@ -48,7 +53,7 @@ def table(panel: Panel) -> dict[str, Any]:
         "fieldConfig": {
             "defaults": {
                 "unit": panel.unit,
-                "noValue": panel.nothing if len(panel.queries) == 1 else "-",
+                "noValue": panel.nothing,
                 "thresholds": {"mode": "absolute", "steps": colours(panel.steps)},
                 "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": NARROW},
             },
@@ -69,8 +74,28 @@ def _column(name: str, query: Query) -> list[dict[str, Any]]:
     return [{"matcher": {"id": "byName", "options": name}, "properties": properties}]
 
 
+def _empty(kind: str) -> dict[str, Any]:
+    """An empty cell, where an empty table has words of its own."""
+    return {"matcher": {"id": "byType", "options": kind}, "properties": [{"id": "noValue", "value": "-"}]}
+
+
 def _wide(name: str) -> dict[str, Any]:
-    return {"matcher": {"id": "byName", "options": name}, "properties": [{"id": "custom.width", "value": WIDE}]}
+    return {"matcher": {"id": "byName", "options": name}, "properties": [{"id": "custom.width", "value": WIDTHS[name]}]}
+
+
+def _open(panel: Panel) -> dict[str, Any]:
+    """The title of the dashboard to open next, which leads there.
+
+    Alerts may lack a label, and an empty variable matches nothing: only rows of pools narrow the choice.
+    """
+    options = {uid: {"text": title, "index": place} for place, (uid, title) in enumerate(panel.opens.items())}
+    labels = [label for label in ("model_name", "role", "tier") if "role" in panel.columns]
+    link = {"title": "Open", "url": address("${__value.raw}", labels, rows=True), "targetBlank": False}
+    properties = [
+        {"id": "mappings", "value": [{"type": "value", "options": options}]},
+        {"id": "links", "value": [link]},
+    ]
+    return {"matcher": {"id": "byName", "options": panel.columns[BOARD]}, "properties": properties}
 
 
 def _words(name: str) -> dict[str, Any]:

@@ -37,6 +37,10 @@ CREATE TABLE IF NOT EXISTS post (
   output TEXT NOT NULL, state TEXT NOT NULL, tries INTEGER NOT NULL DEFAULT 0, due REAL NOT NULL, fault TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS post_state ON post (state, due);
+CREATE TABLE IF NOT EXISTS reference (
+  incident TEXT NOT NULL REFERENCES incident (id) ON DELETE CASCADE, output TEXT NOT NULL, value TEXT NOT NULL,
+  PRIMARY KEY (incident, output)
+) STRICT;
 """
 
 

@@ -33,9 +33,24 @@ def about(record: Record, post: PostDue) -> tuple[DiagnosisRun, Incident]:
         return run_from_row(row), incident_from_row(connection, incident)
 
 
-def sent(record: Record, post: PostDue) -> None:
-    """Record a delivery."""
+def reference(record: Record, incident: str, output: str) -> str | None:
+    """Where an output keeps its message about an incident: a thread, an annotation. None before the first."""
+    with record.reading() as connection:
+        row = connection.execute(
+            "SELECT value FROM reference WHERE incident = ? AND output = ?", (incident, output)
+        ).fetchone()
+    return None if row is None else str(row[0])
+
+
+def sent(record: Record, post: PostDue, reference: str | None = None) -> None:
+    """Record a delivery. reference: of the message that later ones update."""
     with record.writing() as connection:
+        if reference is not None:
+            connection.execute(
+                "INSERT INTO reference SELECT incident, ?, ? FROM look WHERE number = ?"
+                " ON CONFLICT DO UPDATE SET value = excluded.value",
+                (post.output, reference, post.run),
+            )
         connection.execute("UPDATE post SET state = 'sent', tries = tries + 1 WHERE number = ?", (post.number,))
 
 

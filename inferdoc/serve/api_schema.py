@@ -1,13 +1,16 @@
-"""The JSON API of incidents and its OpenAPI document, from the same classes."""
+"""The JSON API of incidents, and the OpenAPI document of all routes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from starlette.routing import BaseRoute, Route
 
+from inferdoc.incidents.intake import Outcome
 from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident, Story
-from inferdoc.judging.model import Diagnosis
 from inferdoc.serve.pools import PoolSummary
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
@@ -67,6 +70,12 @@ class FleetShown(msgspec.Struct):
     trouble: str | None
 
 
+class Accepted(msgspec.Struct):
+    """What became of a webhook: accepted, merged (into a known incident) or ignored."""
+
+    result: Outcome
+
+
 class ApiProblem(msgspec.Struct):
     """An error in one line."""
 
@@ -99,44 +108,77 @@ def _time(seconds: float) -> str:
     return rfc3339(seconds, "seconds")
 
 
-_PATHS: dict[str, tuple[str, type[Any], tuple[str, ...]]] = {
-    "/api/v1/incidents": ("The newest incidents.", IncidentsShown, ()),
-    "/api/v1/incidents/{id}": ("One incident with its diagnosis runs.", IncidentShown, ("id",)),
-    "/api/v1/incidents/{id}/diagnosis": ("The last diagnosis of the incident.", Diagnosis, ("id",)),
-    "/api/v1/fleet": ("The last diagnosis of the whole fleet.", FleetShown, ()),
-}
-"""Path -> summary, response class, path parameters."""
+@dataclass(frozen=True)
+class Operation:
+    """One route of the service, for its OpenAPI document.
+
+    summary: one sentence; body: class of the response, or str for text of this media type; request: class of the
+    request body, None without one; problems: words by HTTP status other than 200; open: needs no credentials.
+    """
+
+    summary: str
+    body: Any
+    media: str = "application/json"
+    request: Any = None
+    problems: Mapping[int, str] = field(default_factory=dict)
+    open: bool = False
 
 
-def openapi() -> dict[str, Any]:
-    """The OpenAPI 3.1 document of the API."""
-    kinds: list[type[Any]] = [*dict.fromkeys(kind for _, kind, _ in _PATHS.values()), ApiProblem]
-    schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")
+class DescribedRoute(Route):
+    """A route with its operation."""
+
+    def __init__(self, path: str, endpoint: Callable[..., Any], operation: Operation, method: str = "GET") -> None:
+        super().__init__(path, endpoint, methods=[method])
+        self.operation = operation
+        self.method = method
+
+
+def openapi(routes: Iterable[BaseRoute]) -> dict[str, Any]:
+    """The OpenAPI 3.1 document of described routes."""
+    described = [route for route in routes if isinstance(route, DescribedRoute)]
+    kinds = dict.fromkeys(
+        kind for route in described for kind in (route.operation.body, route.operation.request) if _is_schema(kind)
+    )
+    kinds[ApiProblem] = None
+    schemas, components = msgspec.json.schema_components(list(kinds), ref_template="#/components/schemas/{name}")
     ref = dict(zip(kinds, schemas, strict=True))
     paths: dict[str, Any] = {}
-    for path, (words, kind, names) in _PATHS.items():
-        answers = {
-            "200": _answer("The answer.", ref[kind]),
-            "401": {"description": "Credentials are required."},
-        }
-        if names:
-            answers["404"] = _answer("The incident is unknown, or has no finished diagnosis yet.", ref[ApiProblem])
-        paths[path] = {
-            "get": {
-                "summary": words,
-                "parameters": [
-                    {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
-                ],
-                "responses": answers,
-            }
-        }
+    for route in described:
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, ref)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "inferdoc", "version": __version__, "description": "Read-only. Times are RFC 3339 in UTC."},
+        "info": {"title": "inferdoc serve", "version": __version__, "description": "Times are RFC 3339 in UTC."},
         "paths": paths,
-        "components": {"schemas": components},
+        "components": {
+            "schemas": components,
+            "securitySchemes": {name: {"type": "http", "scheme": name} for name in ("bearer", "basic")},
+        },
+        "security": [{}, {"bearer": []}, {"basic": []}],
     }
 
 
-def _answer(words: str, schema: dict[str, Any]) -> dict[str, Any]:
-    return {"description": words, "content": {"application/json": {"schema": schema}}}
+def _operation(route: DescribedRoute, ref: Mapping[Any, dict[str, Any]]) -> dict[str, Any]:
+    known = route.operation
+    responses = {"200": _content("Success.", known.media, ref.get(known.body, {"type": "string"}))}
+    if not known.open:
+        responses["401"] = {"description": "Credentials are required."}
+    for status, words in known.problems.items():
+        problem = known.media == "application/json"
+        responses[str(status)] = _content(words, known.media, ref[ApiProblem] if problem else {"type": "string"})
+    described: dict[str, Any] = {"summary": known.summary, "responses": responses}
+    names = sorted(route.param_convertors)
+    if names:
+        described["parameters"] = [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}} for name in names
+        ]
+    if known.request is not None:
+        described["requestBody"] = {"required": True, "content": {"application/json": {"schema": ref[known.request]}}}
+    return described | ({"security": []} if known.open else {})
+
+
+def _is_schema(kind: Any) -> bool:
+    return kind is not None and kind is not str
+
+
+def _content(words: str, media: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": words, "content": {media: {"schema": schema}}}

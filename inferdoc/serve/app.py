@@ -15,7 +15,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config_sections import TENANT, ServeSection
@@ -25,9 +25,20 @@ from inferdoc.expose.rounds import Rounds
 from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
 from inferdoc.incidents.record import Record
-from inferdoc.serve.api_schema import ApiProblem, FleetShown, IncidentsShown, describe_incident, openapi
+from inferdoc.judging.model import Diagnosis
+from inferdoc.serve.api_schema import (
+    Accepted,
+    ApiProblem,
+    DescribedRoute,
+    FleetShown,
+    IncidentShown,
+    IncidentsShown,
+    Operation,
+    describe_incident,
+    openapi,
+)
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.message import MessageError, read_alerts
+from inferdoc.serve.message import MessageError, Webhook, read_alerts
 from inferdoc.serve.metrics import MetricsPage, TextFiles
 from inferdoc.serve.overview import Overview
 from inferdoc.serve.pages import ServicePages
@@ -63,26 +74,51 @@ class Service:
     def application(self) -> Starlette:
         """The routes."""
         return Starlette(
-            routes=[
-                Route("/alertmanager", self._alertmanager, methods=["POST"]),
-                Route("/", _page(self.pages.fleet)),
-                Route("/incidents", _page(self.pages.incidents)),
-                Route("/incidents/{id}", _page(self.pages.incident)),
-                Route("/incidents/{id}/report", _page(self.pages.report)),
-                Route("/runbooks/{id}", _page(self.pages.runbook)),
-                Route("/health", _page(self.pages.health)),
-                Route("/healthz", _alive),
-                Route("/readyz", self._ready),
-                Route("/metrics", self._metrics),
-                Route("/api/v1/incidents", _api(self._incidents)),
-                Route("/api/v1/incidents/{id}", _api(self._incident)),
-                Route("/api/v1/incidents/{id}/diagnosis", _api(self._diagnosis)),
-                Route("/api/v1/fleet", _api(self._fleet)),
-                Route("/api/v1/openapi.json", _api(openapi)),
-            ],
+            routes=self._routes(),
             exception_handlers={HTTPException: _not_here, Exception: _own_fault},  # type: ignore[dict-item]
             lifespan=self._living,
         )
+
+    def _routes(self) -> list[BaseRoute]:
+        unknown = {404: "The incident is unknown, or has no finished diagnosis yet."}
+        refused = {
+            400: "The body is no webhook of Alertmanager, version 4.",
+            403: "The tenant is not in [serve] tenants.",
+            415: "The content type is not application/json.",
+            503: "The queue is full; retry after the seconds in Retry-After.",
+        }
+        webhook = Operation("Receive a webhook of Alertmanager.", Accepted, request=Webhook, problems=refused)
+        routes: list[BaseRoute] = [DescribedRoute("/alertmanager", self._alertmanager, webhook, "POST")]
+        for path, render, summary in (
+            ("/", self.pages.fleet, "The fleet by pool and tier."),
+            ("/incidents", self.pages.incidents, "The newest incidents."),
+            ("/incidents/{id}", self.pages.incident, "One incident."),
+            ("/incidents/{id}/report", self.pages.report, "The last report of an incident."),
+            ("/runbooks/{id}", self.pages.runbook, "The runbook of a cause."),
+            ("/health", self.pages.health, "The status of inferdoc itself."),
+        ):
+            lost = {404: "There is no such page."} if "{" in path else {}
+            runbook = path.startswith("/runbooks/")
+            routes.append(
+                DescribedRoute(path, _page(render), Operation(summary, str, "text/html", problems=lost, open=runbook))
+            )
+        for path, work, summary, kind in (
+            ("/api/v1/incidents", self._incidents, "The newest incidents.", IncidentsShown),
+            ("/api/v1/incidents/{id}", self._incident, "One incident with its diagnosis runs.", IncidentShown),
+            ("/api/v1/incidents/{id}/diagnosis", self._diagnosis, "The last diagnosis of the incident.", Diagnosis),
+            ("/api/v1/fleet", self._fleet, "The last diagnosis of the whole fleet.", FleetShown),
+        ):
+            operation = Operation(summary, kind, problems=unknown if "{" in path else {})
+            routes.append(DescribedRoute(path, _api(work), operation))
+        plain = "text/plain"
+        ready = Operation("Probe: the service can work.", str, plain, problems={503: "Why it cannot."}, open=True)
+        return [
+            *routes,
+            DescribedRoute("/healthz", _alive, Operation("Probe: the process is up.", str, plain, open=True)),
+            DescribedRoute("/readyz", self._ready, ready),
+            DescribedRoute("/metrics", self._metrics, Operation("Metrics of inferdoc for Prometheus.", str, plain)),
+            Route("/api/v1/openapi.json", _openapi),
+        ]
 
     @contextlib.asynccontextmanager
     async def _living(self, _: Starlette) -> AsyncIterator[None]:
@@ -128,7 +164,7 @@ class Service:
             )
         messages[outcome] += 1
         self.dispatcher.wake()
-        return _json({"result": outcome})
+        return _json(Accepted(outcome))
 
     def _tenant(self, request: Request) -> str | Response:
         """Whose alerts these are, or why that is refused."""
@@ -206,6 +242,10 @@ def _api(work: Callable[..., Any]) -> Answered:
             return _problem(404, one_line(str(error)))
 
     return answered
+
+
+async def _openapi(request: Request) -> Response:
+    return _json(openapi(request.app.routes))
 
 
 async def _alive(_: Request) -> Response:

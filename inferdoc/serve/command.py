@@ -55,7 +55,7 @@ def serve(
     host, port = address_of(section.listen, "[serve] listen =")
     access = callers_of(section, host)
     for output in section.outputs:
-        if output.kind not in ("file", "pagerduty"):
+        if output.kind not in ("file", "pagerduty") and output.channel is None:
             address(output)
     every = float(seconds_of(params["judge_every"], "--judge-every")) if params.get("judge_every") else None
     source = {name: params.get(name) for name in SOURCE if params.get(name)}

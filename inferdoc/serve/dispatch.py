@@ -147,22 +147,23 @@ class Dispatcher:
             return is_last
         run, incident = await asyncio.to_thread(posts.about, self.record, post)
         try:
-            if section.kind != "grafana" or run.why != "repeat":
-                await asyncio.to_thread(self._deliver, section, run, incident)
+            reference = await asyncio.to_thread(self._deliver, section, run, incident)
         except RecordError:
             raise
         except Exception as error:
             await self._missed(post, error)
         else:
-            await self.tasks.insist(f"output {section.label}", posts.sent, self.record, post)
+            await self.tasks.insist(f"output {section.label}", posts.sent, self.record, post, reference)
             self.counts.posts[post.output, "sent"] += 1
         return False
 
-    def _deliver(self, section: OutputSection, run: DiagnosisRun, incident: Incident) -> None:
+    def _deliver(self, section: OutputSection, run: DiagnosisRun, incident: Incident) -> str | None:
         shown = run if run.state == "done" else None
         answer = self.record.diagnosis(run.number) if shown else None
         page = self.record.page(run.number) if shown and section.kind == "file" else None
-        deliver(note(incident, run, answer, self.record.like(incident), self.public_url), section, answer, page)
+        content = note(incident, run, answer, self.record.like(incident), self.public_url)
+        before = posts.reference(self.record, incident.id, section.label)
+        return deliver(content, section, answer, page, before)
 
     async def _missed(self, post: PostDue, error: Exception) -> None:
         final = isinstance(error, PostError) and error.final

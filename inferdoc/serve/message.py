@@ -26,7 +26,9 @@ class MessageError(InferdocError):
     """The body is no webhook of Alertmanager."""
 
 
-class _Alert(msgspec.Struct):
+class WebhookAlert(msgspec.Struct):
+    """One alert of a webhook; other keys are ignored."""
+
     status: Literal["firing", "resolved"]
     labels: dict[str, str]
     starts: datetime = msgspec.field(name="startsAt")
@@ -36,12 +38,14 @@ class _Alert(msgspec.Struct):
     fingerprint: str = ""
 
 
-class _Webhook(msgspec.Struct):
+class Webhook(msgspec.Struct):
+    """The body that Alertmanager sends; other keys are ignored."""
+
     version: str
-    alerts: list[_Alert]
+    alerts: list[WebhookAlert]
 
 
-_DECODER = msgspec.json.Decoder(_Webhook)
+_DECODER = msgspec.json.Decoder(Webhook)
 
 
 def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
@@ -56,7 +60,7 @@ def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[
     return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
 
 
-def _received(alert: _Alert, now: float) -> ReceivedAlert:
+def _received(alert: WebhookAlert, now: float) -> ReceivedAlert:
     labels = _short(alert.labels)
     starts = _seconds(alert.starts, now)
     ends = None

@@ -10,6 +10,7 @@ from pathlib import Path
 from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
+from inferdoc.generate.alerts import set_objects
 from inferdoc.generate.boards import board_files
 from inferdoc.generate.document import FileChange, apply_changes, folder_changes
 from inferdoc.generate.links import GeneratedLinks
@@ -32,7 +33,7 @@ def changes(root: Path) -> tuple[list[FileChange], list[str]]:
     catalogue, links = load_catalogue(), GeneratedLinks()
     alerts, remarks = files_with_tests(catalogue, links)
     found = [
-        *folder_changes(alerts, root / "alerts" / "generated"),
+        *folder_changes({**alerts, **set_objects(catalogue, links)}, root / "alerts" / "generated"),
         *folder_changes(board_files(catalogue, links), root / "dashboards" / "generated"),
         *runbook_changes(root / "runbooks", catalogue),
         *family_page_changes(root / "runbooks", catalogue),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_spec import BoardSpec, load_boards
+from inferdoc.generate.board_spec import BoardSpec, board_titles, load_boards
 from inferdoc.generate.document import FileChange, section_changes
 
 BEGIN = "<!-- boards: generated from dashboards/*.yaml -->\n"
@@ -24,7 +24,7 @@ def sections(catalogue: Catalogue) -> Iterator[str]:
     """Markdown: a table of questions, then a section for each board."""
     boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
     order = sorted(boards, key=lambda name: (name != FIRST, boards[name].title))
-    yield "| you ask | board |"
+    yield "| question | dashboard |"
     yield "| --- | --- |"
     yield from (f"| {boards[name].question} | [{_title(boards[name])}](#{_anchor(boards[name])}) |" for name in order)
     for name in order:
@@ -33,14 +33,13 @@ def sections(catalogue: Catalogue) -> Iterator[str]:
             "",
             f"## {_title(board)}",
             "",
-            f"{board.question} Board `{board.uid}`, from `dashboards/{name}.yaml`.",
+            f"{board.question} UID `{board.uid}`, from `dashboards/{name}.yaml`.",
         )
         yield from ("", f"![{_title(board)}](boards/{name}.png)")
 
 
 def _title(board: BoardSpec) -> str:
-    text = board.title.removeprefix("inferdoc: ")
-    return text[:1].upper() + text[1:]
+    return board_titles({"": board})[board.uid]
 
 
 def _anchor(board: BoardSpec) -> str:

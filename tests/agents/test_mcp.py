@@ -74,7 +74,12 @@ def test_every_tool_is_there_read_only_and_described(tools):
     assert {tool.name for tool in found} == TOOLS
     for tool in found:
         assert tool.annotations.read_only_hint and not tool.annotations.destructive_hint
-        assert tool.description and tool.output_schema
+        assert tool.description.startswith('Answers "') and tool.output_schema, (
+            "a description is a question of its users"
+        )
+        assert len(tool.description) <= 600 and all(
+            name in tool.description for name in tool.input_schema.get("required", ())
+        )
         assert tool.input_schema["additionalProperties"] is False
 
 

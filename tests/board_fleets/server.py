@@ -78,8 +78,8 @@ def _old(expr: str, rules: dict[str, list[str]]) -> bool:
 
 
 def _firing(address: str, alerts: list[dict[str, object]], start: float, end: float) -> str:
-    """ALERTS as Prometheus writes it, as soon as a rule's expression holds."""
-    lines = ["# TYPE ALERTS gauge"]
+    """ALERTS and ALERTS_FOR_STATE as Prometheus writes them, as soon as a rule's expression holds."""
+    lines, states = ["# TYPE ALERTS gauge"], ["# TYPE ALERTS_FOR_STATE gauge"]
     for rule in alerts:
         form = {"query": str(rule["expr"]), "start": start, "end": end, "step": 30}
         answer = requests.post(f"{address}/api/v1/query_range", data=form, timeout=60).json()
@@ -88,4 +88,7 @@ def _firing(address: str, alerts: list[dict[str, object]], start: float, end: fl
             labels.pop("__name__", None)
             told = ",".join(f"{key}={json.dumps(value)}" for key, value in labels.items() if "{{" not in value)
             lines += [f"ALERTS{{{told}}} 1 {at}" for at, _ in series["values"]]
-    return "\n".join([*lines, "# EOF", ""])
+            active = told.replace(',alertstate="firing"', "")
+            begin = series["values"][0][0]
+            states += [f"ALERTS_FOR_STATE{{{active}}} {begin} {at}" for at, _ in series["values"]]
+    return "\n".join([*lines, *states, "# EOF", ""])

@@ -6,6 +6,7 @@ import copy
 import json
 import re
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ import yaml
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.board import panel, panels
+from inferdoc.generate.board_drill import with_board
 from inferdoc.generate.board_lint import UNITS, problems, queries
 from inferdoc.generate.board_lint import panels as panels_of
 from inferdoc.generate.board_panel import AxisBounds
@@ -58,7 +60,7 @@ def test_every_board_is_shown_with_its_question(catalogue):
         picture = ROOT / "docs" / "boards" / f"{name}.png"
         assert f"](boards/{name}.png)" in page and f"dashboards/{name}.yaml" in page
         assert picture.read_bytes().startswith(b"\x89PNG") and picture.stat().st_size < 400_000
-    assert page.count("?") >= 2 * len(NAMES)
+    assert page.count("?") >= 2 * len(NAMES) and (ROOT / "docs" / "boards" / "fleet-overview-desk.png").is_file()
 
 
 def test_the_linter_finds_nothing():
@@ -109,7 +111,9 @@ METRIC = re.compile(r"\b((?:[a-z]+:)?[a-zA-Z_][a-zA-Z0-9_]*(?::\w+)*)\s*[{\[]")
 def test_every_series_is_declared_or_recorded(catalogue):
     """Of panels, variables and marks: none that no exporter has under this name."""
     known = (
-        known_metrics(catalogue) | set(rules_of(ROOT / "alerts" / "generated" / "inferdoc-recording.yaml")) | {"ALERTS"}
+        known_metrics(catalogue)
+        | set(rules_of(ROOT / "alerts" / "generated" / "inferdoc-recording.yaml"))
+        | {"ALERTS", "ALERTS_FOR_STATE"}
     )
     seen = 0
     for board in each():
@@ -190,6 +194,54 @@ def test_a_line_leads_to_its_pod_and_keeps_the_time(catalogue):
     for board in each():
         for target in re.findall(r"/d/([\w-]+)\?", json.dumps(board)):
             assert target in uids
+
+
+def test_the_entry_dashboard_fits_one_screen(board):
+    """1440 x 900 less the head of Grafana is 20 rows of the grid; collapsed rows come below."""
+    open_ = [panel for panel in board["panels"] if panel["type"] != "row"]
+    assert max(panel["gridPos"]["y"] + panel["gridPos"]["h"] for panel in open_) <= 20
+    assert all(panel["collapsed"] for panel in board["panels"] if panel["type"] == "row")
+
+
+def test_a_finding_leads_to_the_one_dashboard_of_its_cause(catalogue, board):
+    """Every pattern names a cause, no cause has two dashboards, and the link keeps time and variables."""
+    boards = {name: spec for name, (spec, _) in load_boards(catalogue.overlays).items()}
+    led = {
+        spec.uid: [c for c in catalogue.recipes for each in spec.causes if fnmatchcase(c, each)]
+        for spec in boards.values()
+    }
+    assert all(any(fnmatchcase(c, each) for c in catalogue.recipes) for spec in boards.values() for each in spec.causes)
+    every = [cause for causes in led.values() for cause in causes]
+    assert len(every) == len(set(every)) and not led["inferdoc-fleet"]
+    assert all(led[uid] for uid in set(led) - {"inferdoc-fleet", "inferdoc-latency"})
+    expr = with_board("x", boards)
+    for uid, causes in led.items():
+        for cause in causes:
+            patterns = re.findall(r'"board", "([\w-]+)", "cause", "([^"]+)"', expr)
+            assert [target for target, pattern in patterns if re.fullmatch(pattern, cause)] == [uid]
+    for title in ("Findings", "Firing alerts"):
+        table = next(panel for panel in board["panels"] if panel["title"] == title)
+        (open_,) = (
+            o for o in table["fieldConfig"]["overrides"] if "mappings" in str(o) and o["matcher"]["options"] == "Open"
+        )
+        mappings, links = (each["value"] for each in open_["properties"])
+        assert set(mappings[0]["options"]) == set(led)
+        assert links[0]["url"].startswith("/d/${__value.raw}?${__url_time_range}&${datasource:queryparam}&")
+
+
+def test_dashboards_link_to_each_other_with_time_and_variables():
+    for one in each():
+        (menu,) = (link for link in one["links"] if link["type"] == "dashboards")
+        assert menu["keepTime"] and menu["includeVars"] and set(menu["tags"]) <= set(one["tags"])
+
+
+def test_the_watchdog_is_no_firing_alert(board):
+    """It always fires, with severity none."""
+    texts = [expr for _, expr in queries(board)] + [mark.get("expr", "") for mark in board["annotations"]["list"]]
+    severities = [re.findall(r'severity(?:=~|!=|=)"[^"]*"', text) for text in texts if "ALERTS" in text]
+    assert severities and all(
+        found and all(one.startswith("severity=~") and "none" not in one for one in found) for found in severities
+    )
 
 
 def test_links_lead_to_pages_that_exist(tmp_path):

@@ -61,7 +61,7 @@ def test_every_panel_shows_something(served):
             targets = shown.get("targets", [])
             answers = [ask(served, target["expr"], target["instant"]) for target in targets]
             asked += len(answers)
-            alternatives = shown["title"] == "Verdict of inferdoc"
+            alternatives = shown["title"] == "Verdict"
             found = [bool(answer) for answer in answers]
             assert (any(found) if alternatives else all(found)) or not targets, f"{board['title']}: {shown['title']}"
     assert asked > 120
@@ -83,7 +83,7 @@ def test_variables_and_marks_find_what_they_ask_for(served):
             form = {"match[]": expanded(series), "start": served.end - SHOWN, "end": served.end}
             url = f"{served.address}/api/v1/label/{label}/values"
             assert requests.get(url, params=form, timeout=30).json()["data"] or label == "cluster", variable["name"]
-        for mark in board["annotations"]["list"][1:]:
+        for mark in (each for each in board["annotations"]["list"] if "expr" in each):
             found = ask(served, mark["expr"])
             assert bool(found) != (mark["name"] in (*CHANGES, "Engine restarts")), mark["name"]
 

@@ -18,16 +18,17 @@ PACKAGING = ROOT / "packaging"
 BIN = ROOT / "build" / "bin"
 
 
-def _module() -> ModuleType:
+def _module(name: str) -> ModuleType:
     """By its path: a distribution that many tools bring is called `packaging`."""
-    spec = importlib.util.spec_from_file_location("inferdoc_packaging_build", PACKAGING / "build.py")
+    spec = importlib.util.spec_from_file_location(f"inferdoc_packaging_{name}", PACKAGING / f"{name}.py")
     assert spec is not None and spec.loader is not None
     made = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(made)
     return made
 
 
-build = _module()
+build = _module("build")
+release = _module("release")
 
 
 def program(name: str) -> str:

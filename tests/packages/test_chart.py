@@ -16,7 +16,10 @@ import msgspec
 import pytest
 import yaml
 
+from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config, load_config
+from inferdoc.generate.alerts import build_alerts
+from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operator import RULES_FOLDER
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
@@ -55,7 +58,7 @@ EVERYTHING: dict[str, Any] = {
         "affinity": {"nodeAffinity": {}},
     },
     "serviceMonitor": {"enabled": True, "labels": {"release": "kube-prometheus-stack"}},
-    "rules": {"enabled": True, "labels": {"release": "kube-prometheus-stack"}},
+    "rules": {"enabled": True, "set": "full", "labels": {"release": "kube-prometheus-stack"}},
     "boards": {"enabled": True},
     "prewarm": {"enabled": True, "planArgs": ["--tz=Europe/Berlin", "--max=40"], "objects": OBJECTS},
 }
@@ -229,6 +232,15 @@ def test_catalogue_files_lie_where_the_configuration_looks(everything):
     assert [mount["mountPath"]] == tomllib.loads(toml(everything, "prod-inferdoc"))["catalogue"]
 
 
+@pytest.mark.parametrize("chosen", ["pages", "standard"])
+def test_a_smaller_set_is_what_alerts_build_writes(chosen, tmp_path):
+    build_alerts(load_catalogue(), GeneratedLinks(), tmp_path, rule_set=chosen)
+    written = [yaml.load(p.read_text(), yaml.CSafeLoader) for p in (tmp_path / RULES_FOLDER).glob("inferdoc-*.yaml")]
+    values = {"rules": {"enabled": True} | ({"set": "pages"} if chosen == "pages" else {})}
+    found = [o for o in rendered(values) if o["kind"] == "PrometheusRule"]
+    assert {o["metadata"]["name"]: o["spec"] for o in found} == {o["metadata"]["name"]: o["spec"] for o in written}
+
+
 def test_rules_and_boards_of_the_chart_are_those_of_the_generator(everything):
     made = ROOT / "alerts" / "generated" / RULES_FOLDER
     written = [yaml.load(path.read_text("utf-8"), yaml.CSafeLoader) for path in sorted(made.glob("inferdoc-*.yaml"))]
@@ -259,7 +271,7 @@ def test_the_groups_of_the_objects_are_those_of_the_rule_files():
 def test_objects_and_release_are_small_enough(everything):
     sizes = {(o["kind"], o["metadata"]["name"]): len(json.dumps(o)) for o in everything}
     assert max(sizes.values()) < APPLIED_BYTES - 4096, max(sizes, key=sizes.__getitem__)
-    links = ("files/boards/*.json", "files/prometheusrules/*.yaml")
+    links = ("files/boards/*.json", "files/prometheusrules/*.yaml", "files/sets/*/*.yaml")
     paths = [*(path for path in CHART.rglob("*") if path.is_file()), *(p for link in links for p in CHART.glob(link))]
     files = b"".join(base64.b64encode(path.read_bytes()) for path in paths)
     release = gzip.compress(files + yaml.dump_all(everything, Dumper=yaml.CSafeDumper).encode())

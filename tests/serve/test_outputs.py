@@ -12,29 +12,14 @@ import pytest
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError
-from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
-from inferdoc.incidents.runs import story
+from inferdoc.incidents.model import DiagnosisRun
 from inferdoc.serve.note import Note, note
 from inferdoc.serve.outputs import grafana, pagerduty, slack, teams, webhook
 from inferdoc.serve.outputs.file import write
 from inferdoc.serve.outputs.sending import Outgoing, PostError, send
 from tests.certificate import self_signed
-from tests.incidents.alerts import NOW, alert
+from tests.incidents.alerts import NOW
 from tests.source.fake_server import Answer, serving
-
-
-@pytest.fixture
-def incident(sick) -> Incident:
-    place = AlertScope("prod", "llm", "m")
-    alerts = [alert(pod="vllm-0"), alert("ItlHigh", starts=NOW + 60)]
-    return Incident("20270115-0800-abc123", "", place, NOW, None, 0, None, alerts, story(sick))
-
-
-@pytest.fixture
-def firing_note(incident, sick) -> Note:
-    return note(
-        incident, DiagnosisRun(1, incident.id, "alert", "done", NOW, NOW), sick, None, "https://inferdoc.example.org/"
-    )
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import jsonschema
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from starlette.routing import Route
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.incidents import posts, runs
@@ -141,17 +142,35 @@ def test_the_metrics_count_what_happened(tmp_path, sick, hook):
 
 
 def test_the_api_is_as_documented(tmp_path, sick, hook):
-    with running(tmp_path, GivenRunner({}, {}, answer=sick), slack(hook), every=60.0) as service:
+    with running(tmp_path, GivenRunner({}, {}, answer=sick, page="<p>"), slack(hook), every=60.0) as service:
         service.post(webhook(firing()))
         service.until(lambda: hook.bodies)
         document = service.get("/api/v1/openapi.json").json()
         (incident,) = service.get("/api/v1/incidents").json()["incidents"]
-        for path, answers in document["paths"].items():
-            answer = service.get(path.replace("{id}", incident["id"]))
-            schema = answers["get"]["responses"]["200"]["content"]["application/json"]["schema"]
-            jsonschema.validate(answer.json(), {**schema, "components": document["components"]})
+        served = {route.path for route in service.service.application().routes if isinstance(route, Route)} - {
+            "/api/v1/openapi.json"
+        }
+        assert set(document["paths"]) == served
+        accepted = document["paths"]["/alertmanager"]["post"]
+        wrong = service.post({})
+        for body, schema in (
+            (webhook(firing()), accepted["requestBody"]["content"]),
+            (service.post(webhook(firing())).json(), accepted["responses"]["200"]["content"]),
+            (wrong.json(), accepted["responses"][str(wrong.status_code)]["content"]),
+        ):
+            jsonschema.validate(body, {**schema["application/json"]["schema"], "components": document["components"]})
+        for path, methods in document["paths"].items():
+            if "get" not in methods:
+                continue
+            name = "engine-hung" if path.startswith("/runbooks") else incident["id"]
+            answer = service.get(path.replace("{id}", name))
+            ((media, content),) = methods["get"]["responses"]["200"]["content"].items()
+            assert answer.status_code == 200 and answer.headers["Content-Type"].startswith(media), path
+            if media == "application/json":
+                jsonschema.validate(answer.json(), {**content["schema"], "components": document["components"]})
             if "{id}" in path:
                 assert service.get(path.replace("{id}", "nope")).status_code == 404
+                assert "404" in methods["get"]["responses"]
 
 
 def test_tenants_are_those_that_are_configured(tmp_path, sick):

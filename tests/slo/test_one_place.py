@@ -90,7 +90,7 @@ def test_rules_burn_rates_and_boards(declared, tmp_path, form):
         assert f'vllm:time_to_first_token_seconds_bucket{{le=~"{bound}"}}' in bad
         assert "InferdocSloBurnFast" in {rule.name for rule in slo_rules(slo, catalogue, GeneratedLinks())}
         board = json.loads((out / "boards" / "fleet-overview.json").read_text("utf-8"))
-        (panel,) = [p for p in board["panels"] if p["title"] == "Time to first token, p99"]
+        (panel,) = [p for p in board["panels"] if p["title"] == "TTFT p99"]
         steps = panel["fieldConfig"]["defaults"]["thresholds"]["steps"]
         assert [step["value"] for step in steps] == [None, target]
 

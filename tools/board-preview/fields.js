@@ -11,7 +11,8 @@ function put(config, id, value) {
   }
 }
 
-function fits({id, options}, name, refId) {
+function fits({id, options}, name, refId, type) {
+  if (id === 'byType') return type === options;
   if (id === 'byName') return name === options;
   if (id === 'byFrameRefID') return refId === options;
   if (id === 'byRegexp') return new RegExp(options.replace(/^\/|\/$/g, '')).test(name);
@@ -25,7 +26,7 @@ export function configured(frames, panel, theme) {
       const name = field.config.displayName ?? field.config.displayNameFromDS ?? field.name;
       const config = {...structuredClone(panel.fieldConfig.defaults), ...field.config};
       for (const {matcher, properties} of panel.fieldConfig.overrides ?? []) {
-        if (fits(matcher, name, frame.refId)) properties.forEach(({id, value}) => put(config, id, value));
+        if (fits(matcher, name, frame.refId, field.type)) properties.forEach(({id, value}) => put(config, id, value));
       }
       if (field.type !== FieldType.time) field.config = config;
       if (config.thresholds) config.thresholds.steps[0].value = -Infinity;

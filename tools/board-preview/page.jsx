@@ -45,9 +45,9 @@ function Page() {
       <GlobalStyles />
       <div style={{position: 'relative', width: layout.width, height: window.innerHeight, background: theme.colors.background.canvas, color: theme.colors.text.primary, fontFamily: theme.typography.fontFamily, fontSize: 14}}>
         <div style={{position: 'absolute', left: 12, top: 8, fontSize: 20, fontWeight: 500}}>{board.title}</div>
-        <div style={{position: 'absolute', left: 12, top: 44, display: 'flex', gap: 16}}>
+        <div style={{position: 'absolute', left: 12, top: 44, display: 'flex', gap: 16, width: layout.width - 24, overflow: 'hidden'}}>
           {shown.map(({name, label}) => (
-            <span key={name} style={{fontSize: 12}}>
+            <span key={name} style={{fontSize: 12, whiteSpace: 'nowrap'}}>
               <span style={{padding: '4px 8px', background: theme.colors.background.secondary}}>{label}</span>
               <span style={{padding: '4px 8px', border: `1px solid ${theme.colors.border.medium}`}}>{when.chosen[name] ?? (name === 'datasource' ? 'Prometheus' : 'All')}</span>
             </span>

@@ -1,4 +1,5 @@
 // Draws a board to PNG: node preview.mjs --board FILE --prometheus URL --to UNIX --range SECONDS --out FILE.png [--var name=value]
+// --width: of the screen; below 768 px panels stand in one column, as in Grafana. --folded: collapsed rows stay collapsed
 import {spawnSync} from 'node:child_process';
 import {mkdtempSync, readFileSync, rmSync, writeFileSync} from 'node:fs';
 import {tmpdir} from 'node:os';
@@ -9,7 +10,7 @@ import esbuild from 'esbuild';
 import {answers} from './answers.mjs';
 import {filled} from './variables.mjs';
 
-const WIDTH = 1360;
+const PHONE = 768;
 const CELL = 30;
 const GAP = 8;
 const HEAD = 84;
@@ -26,11 +27,25 @@ const {values: given} = parseArgs({
     out: {type: 'string'},
     var: {type: 'string', multiple: true, default: []},
     dark: {type: 'boolean', default: false},
+    width: {type: 'string', default: '1360'},
+    suffix: {type: 'string', default: ''},
+    folded: {type: 'boolean', default: false},
   },
 });
 
+/** one column, as Grafana shows a board on a phone */
+function stacked(panels) {
+  let y = 0;
+  return panels.map((panel) => {
+    const gridPos = {...panel.gridPos, x: 0, y, w: 24};
+    y += gridPos.h;
+    return {...panel, gridPos};
+  });
+}
+
 /** rows that Grafana shows folded are drawn open: the picture is to show what they hold */
 function opened(board) {
+  if (given.folded) return board.panels;
   const found = [];
   let lower = 0;
   for (const panel of board.panels) {
@@ -51,7 +66,8 @@ async function data(board) {
   const when = {from: to - range, to, step, scrape: SCRAPE, chosen: Object.fromEntries(given.var.map((each) => each.split(/=(.*)/s)))};
   const fill = filled(board, when);
   const panels = [];
-  for (const panel of opened(board)) panels.push({...panel, answers: await answers(given.prometheus, panel, fill, when)});
+  const shown = Number(given.width) < PHONE ? stacked(opened(board)) : opened(board);
+  for (const panel of shown) panels.push({...panel, answers: await answers(given.prometheus, panel, fill, when)});
   return {board: {...board, panels}, when, dark: given.dark};
 }
 
@@ -66,12 +82,12 @@ function draw(shown, out) {
       define: {'process.env.NODE_ENV': '"production"', global: 'window', 'process.env.TZ': '"UTC"'},
       loader: {'.svg': 'dataurl', '.woff2': 'dataurl', '.ttf': 'dataurl', '.png': 'dataurl'}, minify: true,
     });
-    const text = JSON.stringify({...shown, layout: {width: WIDTH, cell: CELL, gap: GAP, head: HEAD}}).replaceAll('<', '\\u003c');
+    const text = JSON.stringify({...shown, layout: {width: Number(given.width), cell: CELL, gap: GAP, head: HEAD}}).replaceAll('<', '\\u003c');
     const html = join(folder, 'page.html');
     writeFileSync(html, `<!doctype html><meta charset=utf-8><link rel=stylesheet href=page.css><body style="margin:0"><div id=root></div><script>window.SHOWN=${text}</script><script src=page.js></script>`);
     const done = spawnSync('chromium', [
       '--headless=new', '--no-sandbox', '--disable-gpu', '--hide-scrollbars', '--allow-file-access-from-files', `--user-data-dir=${folder}/profile`,
-      `--window-size=${WIDTH},${height}`, '--virtual-time-budget=15000', '--enable-logging=stderr', `--screenshot=${out}`, `file://${html}`,
+      `--window-size=${given.width},${height}`, '--virtual-time-budget=15000', '--enable-logging=stderr', `--screenshot=${out}`, `file://${html}`,
     ], {encoding: 'utf8', env: {...process.env, TZ: 'UTC'}});
     for (const line of done.stderr.split('\n').filter((each) => each.includes('CONSOLE'))) console.error(line.slice(0, 600));
     if (done.status !== 0) throw new Error(done.stderr.slice(-800));
@@ -82,7 +98,7 @@ function draw(shown, out) {
 
 for (const file of given.board) {
   const shown = await data(JSON.parse(readFileSync(file, 'utf8')));
-  const out = given.out.endsWith('.png') ? given.out : join(given.out, file.split('/').pop().replace('.json', '.png'));
+  const out = given.out.endsWith('.png') ? given.out : join(given.out, file.split('/').pop().replace('.json', `${given.suffix}.png`));
   for (const panel of shown.board.panels) {
     const {series, tables, errors} = panel.answers;
     errors.forEach((each) => console.error(`${panel.title}: ${each}`));

@@ -10,6 +10,11 @@ standardTransformersRegistry.setInit(() =>
 
 const TYPES = {time: FieldType.time, string: FieldType.string, number: FieldType.number};
 
+/** links as Grafana resolves them, so that cells with one are drawn as links */
+function linked(field) {
+  field.getLinks = () => (field.config.links ?? []).map(({title, url}) => ({title, href: url, target: '_self', origin: field}));
+}
+
 function frames(panel) {
   return panel.answers.tables
     .filter(({columns}) => columns[0].values.length)
@@ -19,7 +24,11 @@ function frames(panel) {
 export function Rows({panel, width, height, theme}) {
   const [shown, show] = useState(null);
   useEffect(() => {
-    const going = transformDataFrame(panel.transformations ?? [], frames(panel)).subscribe((found) => show(configured(found, panel, theme)));
+    const going = transformDataFrame(panel.transformations ?? [], frames(panel)).subscribe((found) => {
+      const shownFrames = configured(found, panel, theme);
+      shownFrames.forEach((frame) => frame.fields.forEach(linked));
+      show(shownFrames);
+    });
     return () => going.unsubscribe();
   }, []);
   if (!shown?.[0]?.length) {

@@ -1,5 +1,7 @@
-"""A Grafana annotation from the onset to the end
-(https://grafana.com/docs/grafana/latest/developers/http_api/annotations/)."""
+"""One Grafana annotation per incident, from the onset to the end; later runs update it.
+
+https://grafana.com/docs/grafana/latest/developers/http_api/annotations/
+"""
 
 from __future__ import annotations
 
@@ -8,12 +10,36 @@ import msgspec
 from inferdoc.config_sections import OutputSection
 from inferdoc.escaping import html
 from inferdoc.serve.note import Note
-from inferdoc.serve.outputs.sending import Outgoing, address, secret
+from inferdoc.serve.outputs.sending import Outgoing, PostError, address, secret, send
 from inferdoc.times import moment_of
 
+NOT_FOUND = 404
 
-def outgoing(note: Note, section: OutputSection) -> Outgoing:
-    """The request. Raises ConfigError."""
+
+class _Created(msgspec.Struct):
+    id: int
+
+
+def annotate(note: Note, section: OutputSection, reference: str | None) -> str:
+    """Create the annotation of an incident, or update it. reference: its id, None before the first run.
+
+    Returns the id. An annotation that was deleted in Grafana is created again. Raises PostError and ConfigError.
+    """
+    if reference is not None:
+        try:
+            send(outgoing(note, section, reference), section.ca_file)
+            return reference
+        except PostError as error:
+            if error.status != NOT_FOUND:
+                raise
+    try:
+        return str(msgspec.json.decode(send(outgoing(note, section), section.ca_file), type=_Created).id)
+    except msgspec.DecodeError:
+        raise PostError("the response has no annotation id; check that url is the address of Grafana") from None
+
+
+def outgoing(note: Note, section: OutputSection, reference: str | None = None) -> Outgoing:
+    """The request that creates the annotation, or updates the one of this id. Raises ConfigError."""
     begin = note.opened if note.onset is None else min(note.opened, float(moment_of(note.onset, "onset")))
     lines = [html(note.title), *(f"{html(name)}: {html(words)}" for name, words in note.facts)]
     lines += [f'<a href="{html(url)}">{html(words)}</a>' for words, url in note.links]
@@ -26,6 +52,6 @@ def outgoing(note: Note, section: OutputSection) -> Outgoing:
     token = secret(section.token_file, "token_file")
     headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {token}"} if token else {})
     url = address(section).rstrip("/")
-    return Outgoing(
-        url if url.endswith("/api/annotations") else f"{url}/api/annotations", msgspec.json.encode(annotation), headers
-    )
+    url = url if url.endswith("/api/annotations") else f"{url}/api/annotations"
+    body = msgspec.json.encode(annotation)
+    return Outgoing(url, body, headers) if reference is None else Outgoing(f"{url}/{reference}", body, headers, "PATCH")
