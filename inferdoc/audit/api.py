@@ -89,7 +89,7 @@ class AuditOptions:
     manifests say of the workloads."""
 
     match: tuple[Matcher, ...] = ()
-    wanted: FleetFilter = field(default_factory=FleetFilter)
+    selected: FleetFilter = field(default_factory=FleetFilter)
     config: Config = field(default_factory=Config)
     catalogue: Catalogue | None = None
     declared: tuple[Declared, ...] = ()
@@ -113,7 +113,7 @@ def audit(
     watched, scrapes = watch(source, (since, from_, until), options)
     view, frame, fleet = watched.view, watched.view.frame, watched.view.fleet
     read_done = time.perf_counter()
-    focus = focus_on(options.wanted, fleet, Lineage(), scrapes)
+    focus = focus_on(options.selected, fleet, Lineage(), scrapes)
     verdicts = about(focus, judge(watched, catalogue.standing))
     states = [state_of(watched, options.config, catalogue.standing, entry) for entry in verdicts.standing]
     states.sort(key=rank)

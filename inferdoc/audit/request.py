@@ -23,7 +23,7 @@ def audited(source: Source, config: Config, catalogue: Catalogue, params: dict[s
     """Run an audit. params: option values by name."""
     chosen = AuditOptions(
         match=tuple(matcher(text) for text in params.get("labels") or ()),
-        wanted=FleetFilter(*(params.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        selected=FleetFilter(*(params.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         config=config,
         catalogue=catalogue,
         declared=tuple(read_manifests(params.get("manifests") or ())),

@@ -83,7 +83,7 @@ def days(begin_ms: int, end_ms: int) -> Iterator[tuple[int, int]]:
 
 
 def _piece(
-    source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, wanted: FleetFilter
+    source: Identified, catalogue: Catalogue, window: tuple[int, Moment], options: AuditOptions, selected: FleetFilter
 ) -> Piece | None:
     first, last = window
     read = read_ledger(source, catalogue, (first / 1000, last / 1000 if isinstance(last, int) else last), options)
@@ -91,7 +91,7 @@ def _piece(
         return None
     ledger, history, slots = read
     every = ledger.accounts()
-    accounts = [account for account in every if wanted.keeps(account.unit.member)]
+    accounts = [account for account in every if selected.keeps(account.unit.member)]
     pools = list(dict.fromkeys(account.unit.member.pool for account in accounts))
     served, unjudged = goodput(history, catalogue.slos, pools)
     return Piece(

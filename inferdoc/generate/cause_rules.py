@@ -16,7 +16,7 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
 from inferdoc.generate.wording import spoken
 from inferdoc.judging.conditions import promql
-from inferdoc.judging.conditions.render import LIKE, Said, clause, number
+from inferdoc.judging.conditions.render import LIKE, Expression, clause, number
 from inferdoc.judging.places import UNKNOWN_NUMBER, in_general
 from inferdoc.source.reads import Matcher
 from inferdoc.words import how_many, within_sentence
@@ -82,11 +82,13 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
         return "its file has no alert block"
     if alert.none_because is not None:
         return alert.none_because
-    said = Said(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
+    said = Expression(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
     if isinstance(said, str):
         return said
     if alert.waits_while:
-        said = Said(f"{clause(said.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", said.by)
+        said = Expression(
+            f"{clause(said.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", said.by
+        )
     return AlertRule(
         name=alert_name(recipe.id),
         expr=said.text.strip(),
@@ -106,7 +108,7 @@ def _severity(alert: Alert, recipe: Recipe) -> str:
     return "warning" if severity == "critical" and not alert.symptom else severity
 
 
-def expression(recipe: Recipe, rendering: Recorded) -> Said | str:
+def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
     """Symptoms and harm, less what rules the cause out; or what stops a rule from telling."""
     of_role = replace(rendering, extra=_roles(recipe))
     ordered = symptoms_by_value(recipe)
@@ -165,7 +167,7 @@ def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
     return () if len(others) != 1 else tuple(("role", "!=", role) for role in others)
 
 
-def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
+def _of_pool(told: Expression, recipe: Recipe, rendering: Recorded) -> Expression:
     """The cause of a pool: enough of its members show it."""
     leaf = first_leaf(recipe)
     like = LIKE[rendering.level(leaf.signal)]
@@ -174,7 +176,7 @@ def _of_pool(told: Said, recipe: Recipe, rendering: Recorded) -> Said:
         f"count by ({labels}) {clause(told.text)}\n"
         f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(leaf.signal)})"
     )
-    return Said(text, like)
+    return Expression(text, like)
 
 
 def subject(by: tuple[str, ...]) -> str:

@@ -34,8 +34,8 @@ from inferdoc.judging.conditions.render import (
     MIN_OBSERVATIONS,
     POOL,
     SEEN,
+    Expression,
     Rendering,
-    Said,
     clause,
     owner,
 )
@@ -119,7 +119,7 @@ class Recorded(Rendering):
     observed: Mapping[Condition, str] = field(default_factory=dict)
     texts: dict[tuple[str, str], tuple[str, str] | None] = field(default_factory=dict)
 
-    def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
+    def once(self, condition: Condition, said: Callable[[Rendering], Expression | None]) -> Expression | None:
         """An observation by the name of its record; what has no name of its own, as it is."""
         name = self.observed.get(fact(condition))
         if name is None or isinstance(condition, Presence):
@@ -129,9 +129,9 @@ class Recorded(Rendering):
             return None
         name = f"{self._held_by(condition, told)}{PREFIX}{name}{OF_OBSERVATIONS}"
         record = _once(self.records.held, name, told.text)
-        return Said(selector(record, self.extra), told.by)
+        return Expression(selector(record, self.extra), told.by)
 
-    def _held_by(self, condition: Condition, told: Said) -> str:
+    def _held_by(self, condition: Condition, told: Expression) -> str:
         """The level of an observation's record: whom it is about."""
         if isinstance(condition, OfSignal) and condition.scope == "own":
             return self.level(condition.signal)

@@ -125,8 +125,8 @@ def _replicas(context: Context, match: Match) -> str | None:
     if rates is None:
         return None
     arrivals, finished = rates
-    wanted = how_many(_needed(pods, *rates), "replica")
-    return f"{wanted} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
+    needed = how_many(_needed(pods, *rates), "replica")
+    return f"{needed} (now {pods}; {arrivals:.3g}/s arrive, {finished:.3g}/s finish per pod, x 1.2)"
 
 
 def _scale_in_share(context: Context, match: Match) -> str | None:
@@ -218,8 +218,8 @@ def _transfer(context: Context, match: Match) -> str | None:
     size = moved / reads
     link = context.tiers.nic_gbits(match.unit.member.tier)
     fast, slow = (transfer_seconds(size, link, share) for share in reversed(LINK_EFFICIENCY))
-    wanted = f"{figure(fast, 's')} to {figure(slow, 's')}"
-    return f"a read of {figure(size, 'bytes')} takes {wanted} on a {link:g} Gb/s link; here {figure(took, 's')}"
+    needed = f"{figure(fast, 's')} to {figure(slow, 's')}"
+    return f"a read of {figure(size, 'bytes')} takes {needed} on a {link:g} Gb/s link; here {figure(took, 's')}"
 
 
 def _middle(view: View, unit: Unit, signal: str, onset: int) -> float | None:

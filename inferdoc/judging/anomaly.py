@@ -1,11 +1,11 @@
-"""Harm that no recipe explains: which signals of the hit pods behave most unlike their calm.
+"""Harm that no recipe explains: which signals of the hit pods behave most unlike their baseline.
 
-Every signal becomes a robust distance from its own calm (`distances.py`). An isolation forest (F. T. Liu, K. M. Ting,
-Z. Zhou, "Isolation Forest", ICDM 2008, as in scikit-learn) learns the calm of the pool from those vectors: the hit pods
-before the onset, their like at any time, and all of them at the same hour of earlier days where the source goes back so
-far. A signal then counts by how far it moved beyond what its like moved, or by how far it left its like, and by how
-odd the forest finds a calm moment with this one signal as it is now. Signals are grouped by what they measure, and what
-stands earlier between a mechanism and a hurt user counts more (`distances.py`).
+Every signal becomes a robust distance from its own baseline (`distances.py`). An isolation forest (F. T. Liu, K. M.
+Ting, Z. Zhou, "Isolation Forest", ICDM 2008, as in scikit-learn) learns the baseline of the pool from those vectors:
+the hit pods before the onset, their like at any time, and all of them at the same hour of earlier days where the source
+goes back so far. A signal then counts by how far it moved beyond what its like moved, or by how far it left its like,
+and by how odd the forest finds a baseline moment with this one signal as it is now. Signals are grouped by what they
+measure, and what stands earlier between a mechanism and an affected user counts more (`distances.py`).
 
 scikit-learn is loaded here and nowhere else, and only when there is something to rank.
 """
@@ -26,7 +26,7 @@ from inferdoc.judging.context import Context, Outcome
 from inferdoc.judging.deviation import against
 from inferdoc.judging.distances import (
     FARTHEST,
-    LEAST_CALM,
+    LEAST_BASELINE,
     LOAD,
     MECHANISM,
     Apart,
@@ -67,7 +67,7 @@ MOST_CALM, MOST_EPISODE = 2000, 40
 class Moved:
     """A signal in the episode. sigmas: how far it moved, signed, without what its like moved; apart: how far the hit
     pods left their like, sigmas; gpu: the GPU that left the others of its pod; carried: how odd the forest finds it,
-    0..1; calm, now: medians in the signal's unit; part: one of the GPUs, or empty."""
+    0..1; baseline, now: medians in the signal's unit; part: one of the GPUs, or empty."""
 
     signal: Signal
     name: str
@@ -77,7 +77,7 @@ class Moved:
     apart: float
     gpu: Apart | None
     carried: float
-    calm: float
+    baseline: float
     now: float
 
     @property
@@ -96,7 +96,7 @@ class Moved:
         return max(abs(self.sigmas), self.apart, abs(self.gpu.sigmas) if self.gpu else 0.0)
 
     @property
-    def told(self) -> float:
+    def known(self) -> float:
         """Distances count on a logarithmic scale: ten sigmas or forty are both beyond chance. What differs among GPUs
         in lockstep is a mechanism, whatever it measures."""
         stands = place(self.name)
@@ -122,16 +122,16 @@ def unusual(context: Context, cause: Cause, earlier: Sequence[View] = ()) -> lis
     """The most unusual signals of the pods of a cause, one per quantity, as observations that hold. earlier: the same
     hours of days before."""
     episode = Episode(cause.onset, cause.last)
-    hurt = list(dict.fromkeys(m.unit for m in cause.matches))
-    like = _some([u for u in context.view.like(hurt[0]) if u not in set(hurt)], MOST_LIKE)
-    hit = _some(hurt, MOST_HIT)
+    affected = list(dict.fromkeys(m.unit for m in cause.matches))
+    like = _some([u for u in context.view.like(affected[0]) if u not in set(affected)], MOST_LIKE)
+    hit = _some(affected, MOST_HIT)
     known = Measured({unit: tracks(context.view, context.signals, unit, episode) for unit in hit})
     known.like = [tracks(context.view, context.signals, unit, episode) for unit in like]
     for view in earlier:
         then = _some([u for u in view.units if u.member.pool == hit[0].member.pool], MOST_LIKE)
         known.like += [tracks(view, context.signals, unit, episode) for unit in then]
     names = sorted({name for found in known.hit.values() for name in found})
-    if not names or episode.split < LEAST_CALM:
+    if not names or episode.split < LEAST_BASELINE:
         return []
     carried = _carried(known, names, episode)
     moved = [_moved(name, context, known, hit, like, carried[name], episode) for name in names]
@@ -152,22 +152,22 @@ def _ranked(moved: Sequence[Moved]) -> list[Moved]:
         groups.setdefault(quantity(one.name), []).append(one)
     ranked = []
     for group in groups.values():
-        most = max(one.told for one in group)
-        named = min((one for one in group if one.told >= SAME * most), key=lambda one: precedence(one.name))
+        most = max(one.known for one in group)
+        named = min((one for one in group if one.known >= SAME * most), key=lambda one: precedence(one.name))
         ranked.append((-most * (ALONE + (1 - ALONE) * max(one.carried for one in group)), named.name, named))
     return [named for *_, named in sorted(ranked, key=lambda entry: entry[:2])][:MOST_NAMED]
 
 
 def _rows(found: dict[str, Track], names: Sequence[str], steps: slice, count: int) -> np.ndarray:
-    """float64[steps, names]; what is not known stands at its calm."""
+    """float64[steps, names]; what is not known stands at its baseline."""
     blank = np.zeros(count)
     columns = [np.nan_to_num(found[name].sigmas[steps]) if name in found else blank for name in names]
     return np.column_stack(columns)
 
 
 def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[str, float]:
-    """By signal, how much odder a calm moment looks to the forest with this one signal as it is in the episode. 1: the
-    oddest of them, and all of them where there is no forest."""
+    """By signal, how much odder a baseline moment looks to the forest with this one signal as it is in the episode. 1:
+    the oddest of them, and all of them where there is no forest."""
     if not has_forest():
         return dict.fromkeys(names, 1.0)
     from sklearn.ensemble import IsolationForest
@@ -177,9 +177,9 @@ def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[st
     names = [name for name in names if _has_moved(name, known, episode)]
     if not names:
         return stood
-    calm = [_rows(found, names, slice(0, split), split) for found in known.hit.values()]
-    calm += [_rows(found, names, slice(0, last + 1), last + 1) for found in known.like]
-    learnt = _thinned(np.vstack(calm), MOST_CALM)
+    baseline = [_rows(found, names, slice(0, split), split) for found in known.hit.values()]
+    baseline += [_rows(found, names, slice(0, last + 1), last + 1) for found in known.like]
+    learnt = _thinned(np.vstack(baseline), MOST_CALM)
     # A tree cannot split on what never moved, though nothing is odder than its first move: every value is known to
     # about a sigma (its floor) at best.
     chance = np.random.default_rng(0)
@@ -253,21 +253,21 @@ def _outcome(context: Context, one: Moved, episode: Episode) -> Outcome:
     """The observation in words: from what to what, how far, and since when."""
     signal, split = one.signal, episode.split
     known = tracks_of(context, one)
-    calm, now = one.calm, one.now
+    baseline, now = one.baseline, one.now
     if one.beside and one.gpu is not None:
-        calm, now = one.gpu.usual, one.gpu.own
+        baseline, now = one.gpu.usual, one.gpu.own
         text = (
-            f"Unusual: {signal.title} is {figure(now, signal.unit)} against {figure(calm, signal.unit)} of the other "
-            f"GPUs of the pod ({_far(one)} sigmas of their baseline difference)"
+            f"Unusual: {signal.title} is {figure(now, signal.unit)} against {figure(baseline, signal.unit)} of the "
+            f"other GPUs of the pod ({_far(one)} sigmas of their baseline difference)"
         )
     else:
-        word = "rose" if now > calm else "fell" if now < calm else "swings around"
+        word = "rose" if now > baseline else "fell" if now < baseline else "swings around"
         text = (
-            f"Unusual: {signal.title} {word} from {figure(calm, signal.unit)} to {figure(now, signal.unit)} "
+            f"Unusual: {signal.title} {word} from {figure(baseline, signal.unit)} to {figure(now, signal.unit)} "
             f"({_far(one)} sigmas of its baseline)"
         )
-    # A ratio of 1 is any rise beyond the swing of the calm, one just below it any fall.
-    rule = Rule(1.0 if one.now > one.calm else 1.0 - 1e-9, by=signal.floor, share=0.3)
+    # A ratio of 1 is any rise beyond the swing of the baseline, one just below it any fall.
+    rule = Rule(1.0 if one.now > one.baseline else 1.0 - 1e-9, by=signal.floor, share=0.3)
     left = against(known, split, rule, context.clock)
     return Outcome(
         True,
@@ -277,7 +277,7 @@ def _outcome(context: Context, one: Moved, episode: Episode) -> Outcome:
         signal.unit,
         first=split if left is None else left.start,
         last=episode.last,
-        baseline=calm,
+        baseline=baseline,
         observed=now,
         threshold=None if left is None else left.band,
     )
@@ -298,7 +298,7 @@ def tracks_of(context: Context, one: Moved) -> np.ndarray:
 
 
 def read_rest(session: Session) -> None:
-    """Put every signal of the catalogue that the recipes did not ask for into the frame of a view: what a cause that
+    """Put every signal of the catalogue that the recipes did not query for into the frame of a view: what a cause that
     nobody wrote down moves need not be what the known ones move. What is there already stays: it has its baseline."""
     view, signals = session.context.view, session.catalogue.signals
     rest = [name for name in signals if name not in view.frame]

@@ -140,13 +140,13 @@ def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:
 
 
 def coverage_of(
-    view: View, scrapes: Sequence[Scrapes], wanted: Sequence[str], listed: Collection[str], scan: Scan | None = None
+    view: View, scrapes: Sequence[Scrapes], needed: Sequence[str], listed: Collection[str], scan: Scan | None = None
 ) -> Coverage:
     """What was there to look at in the window. listed: signs of engines with a series in the source; scan: of all pods,
     where a part of them was read in full."""
     inside = scraped_in_window(view, scrapes)
-    present = [name for name in wanted if name in view.frame]
-    missing = [name for name in wanted if name not in view.frame]
+    present = [name for name in needed if name in view.frame]
+    missing = [name for name in needed if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
     by_samples = scan is None or not scan.by_records
     silent = without_metrics(view, inside) if by_samples else []

@@ -40,7 +40,7 @@ def diagnose(
     "now" or "latest" (the newest sample); around: instead of these, a time at which something was wrong (half an hour
     on either side of it). The history before the window is read along, to compare the window with. Raises
     SourceError where the source cannot be read, InferdocError where a time cannot be understood, or where a name of
-    `options.wanted` is that of nobody. Answers a Diagnosis whose verdict is "unknown" where there is not enough to
+    `options.match` matches no pod. Answers a Diagnosis whose verdict is "unknown" where there is not enough to
     judge.
     """
     options = options or Options()
@@ -62,14 +62,14 @@ def diagnose(
 def judge_inquiry(inquiry: Inquiry, scan: Scan | None = None) -> Judged:
     """Judged against the history before the window, or against the first other reference that explains more. scan:
     what was looked at before, where the source reads a part only."""
-    wanted, chosen = needed_signals(inquiry.catalogue), inquiry.chosen
-    session = inquiry.session(wanted, chosen, scan)
+    needed, chosen = needed_signals(inquiry.catalogue), inquiry.chosen
+    session = inquiry.session(needed, chosen, scan)
     judged = judge_session(session)
     if chosen is not None or judged.is_compared:
         return judged
     for reference in references(session, of_an_earlier_day=judged.rhythm is not None):
         try:
-            later = inquiry.session(wanted, reference, scan)
+            later = inquiry.session(needed, reference, scan)
         except TooSlowError as error:
             inquiry.source.warnings.append(f"{error}; the window is compared with its own history alone")
             break

@@ -62,8 +62,8 @@ def clustered(events: Iterable[Event]) -> list[Event]:
 
 def _one(group: Sequence[Event]) -> Event:
     ranked = sorted(group, key=lambda e: ORDER.index(e.kind))
-    said = list(dict.fromkeys(e.detail for e in ranked))
-    return replace(ranked[0], at=min(e.at for e in group), detail="; ".join(said))
+    texts = list(dict.fromkeys(e.detail for e in ranked))
+    return replace(ranked[0], at=min(e.at for e in group), detail="; ".join(texts))
 
 
 WHO = ("cluster", "namespace", "pod", "instance", "engine")
@@ -139,13 +139,15 @@ def _relabelled(
         changed = [label for label in marker.labels if before.get(label, "") != now.get(label, "")]
         if changed:
             at = context.view.time_at(first + context.view.lead_steps)
-            yield Event(at, marker.kind, unit.name if unit else who.pod or "?", _said(changed, before, now), unit)
+            yield Event(at, marker.kind, unit.name if unit else who.pod or "?", _expression(changed, before, now), unit)
 
 
-def _said(changed: Sequence[str], before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    said = ", ".join(f"{label} {before.get(label) or 'none'} -> {now.get(label) or 'none'}" for label in changed)
+def _expression(changed: Sequence[str], before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    texts = ", ".join(f"{label} {before.get(label) or 'none'} -> {now.get(label) or 'none'}" for label in changed)
     return (
-        said if len(changed) == 1 else f"{said} ({len(changed)} settings at once: their effects cannot be told apart)"
+        texts
+        if len(changed) == 1
+        else f"{texts} ({len(changed)} settings at once: their effects cannot be distinguished)"
     )
 
 
@@ -171,14 +173,14 @@ def replica_events(context: Context, scrapes: Sequence[Scrapes]) -> list[Event]:
 def _event(context: Context, pool: Pool, group: Sequence[tuple[float, int, Member]], count: int) -> Event:
     came = [m.shown for _, sign, m in group if sign > 0]
     went = [m.shown for _, sign, m in group if sign < 0]
-    said = f"{count} -> {count + len(came) - len(went)} pods"
-    said += f"; new: {some(came, NAMED)}" if came else ""
-    said += f"; gone: {some(went, NAMED)}" if went else ""
+    texts = f"{count} -> {count + len(came) - len(went)} pods"
+    texts += f"; new: {some(came, NAMED)}" if came else ""
+    texts += f"; gone: {some(went, NAMED)}" if went else ""
     unit = next((u for u in context.view.units if u.member == group[0][2]), None)
     name = pool.model or "pool"
     if context.view.fleet.spread and pool.place:
         name += f" ({pool.place})"
-    return Event(group[0][0], "rollout" if came and went else "replicas", name, said, unit)
+    return Event(group[0][0], "rollout" if came and went else "replicas", name, texts, unit)
 
 
 def _moves(context: Context, scrapes: Sequence[Scrapes]) -> dict[Pool, tuple[list[tuple[float, int, Member]], int]]:

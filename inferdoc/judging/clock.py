@@ -17,8 +17,8 @@ DEFAULT_SHARE = 0.5
 
 @dataclass(frozen=True)
 class Rule:
-    """ratio: > 1 rises, < 1 falls; by: at least this far from the calm median; share: of the windows between the first
-    and the last outside one that must be outside; hold_seconds: in one piece instead, where set."""
+    """ratio: > 1 rises, < 1 falls; by: at least this far from the baseline median; share: of the windows between the
+    first and the last outside one that must be outside; hold_seconds: in one piece instead, where set."""
 
     ratio: float
     by: float = 0.0
@@ -34,7 +34,7 @@ class Rule:
 @dataclass(frozen=True)
 class Clock:
     """step_seconds: grid step; scrape_seconds: scrape interval; window_steps: steps per rate window; lead: steps of a
-    chosen baseline, which is calm as a whole; begin: the step at which the window begins, after its history."""
+    chosen baseline, which is baseline as a whole; begin: the step at which the window begins, after its history."""
 
     step_seconds: float
     scrape_seconds: float
@@ -47,22 +47,23 @@ class Clock:
         return max(1, int(np.ceil(max(seconds, scrapes * self.scrape_seconds) / self.step_seconds)))
 
     @cached_property
-    def calm_steps(self) -> int:
-        """Steps that must be calm before a deviation can be told from the calm: a chosen baseline is, as a whole."""
-        return max(self.lead, self.least_calm)
+    def baseline_steps(self) -> int:
+        """Steps that must belong to the baseline before a deviation can be distinguished from the baseline: a chosen
+        baseline is, as a whole."""
+        return max(self.lead, self.least_baseline)
 
     @cached_property
-    def least_calm(self) -> int:
-        """Steps that any calm must have."""
-        return min(self._full_calm, self.steps(ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES))
+    def least_baseline(self) -> int:
+        """Steps that any baseline must have."""
+        return min(self._full_baseline, self.steps(ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES))
 
     @cached_property
     def rarely_scraped(self) -> bool:
-        """Whether scrapes are so rare that a calm has fewer of them than it should."""
-        return self.least_calm < self._full_calm
+        """Whether scrapes are so rare that a baseline has fewer of them than it should."""
+        return self.least_baseline < self._full_baseline
 
     @cached_property
-    def _full_calm(self) -> int:
+    def _full_baseline(self) -> int:
         return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
 
     @cached_property

@@ -205,8 +205,8 @@ Traits = dict[tuple[str, str, str], dict[str, str]]
 def traits_of(
     view: View, scrapes: Sequence[Scrapes], markers: Sequence[Marker], infos: Mapping[str, Sequence[InfoSeries]]
 ) -> Traits:
-    """The node and other target labels of every pod, its template (two releases side by side are told apart), the GPU's
-    driver, and the newest value of every setting."""
+    """The node and other target labels of every pod, its template (two releases side by side are distinguished), the
+    GPU's driver, and the newest value of every setting."""
     found: Traits = {member.key: {"node": member.node} if member.node else {} for member in view.fleet.members}
     for key, template in view.lineage.templates.items():
         if key in found:

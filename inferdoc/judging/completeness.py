@@ -137,12 +137,12 @@ def listed_signs(catalogue: Catalogue, names: Collection[str]) -> set[str]:
 
 
 def silent_pods(names: Sequence[str]) -> str:
-    """What is said of pods without metrics."""
+    """The text about pods without metrics."""
     return f"no engine metrics from {some(names, NAMED)}, although scrapes succeed"
 
 
 def partly_silent_pods(names: Sequence[str]) -> str:
-    """What is said of pods without some metrics."""
+    """The text about pods without some metrics."""
     return f"some engine metrics are missing from {some(names, NAMED)}, although scrapes succeed"
 
 
@@ -180,7 +180,7 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
 
 
 MUCH_WORSE = 2.0
-"""Twice what was usual: for less, who asks would be told to ask again on quiet days."""
+"""Twice what was usual: for less, on quiet days every user would have to repeat the query."""
 LEAST_SCRAPES = 2
 """One is a spike."""
 
@@ -197,11 +197,11 @@ def _of_signal(name: str, context: Context, units: Sequence[Unit]) -> Iterator[R
     rows = {unit: series.values for unit in units if (series := view.get(unit, name)) is not None}
     if not rows:
         return
-    told = clock.out_steps + clock.window_steps
+    known = clock.out_steps + clock.window_steps
     values = np.vstack(list(rows.values()))
     before = np.isfinite(values)
-    before[:, -told:] = False
-    places = np.flatnonzero(before.sum(axis=1) >= clock.least_calm)
+    before[:, -known:] = False
+    places = np.flatnonzero(before.sum(axis=1) >= clock.least_baseline)
     if not len(places):
         return
     usual, limit = bands(values[places], before[places], Rule(MUCH_WORSE, by=LEAST_WORSE[name]))
@@ -210,10 +210,10 @@ def _of_signal(name: str, context: Context, units: Sequence[Unit]) -> Iterator[R
         seen = np.flatnonzero(np.isfinite(values[place]))
         inside = np.flatnonzero(values[place, seen] <= most)
         outside = seen[inside[-1] + 1 :] if len(inside) else seen
-        if len(outside) < least or seen[-1] < view.steps - least or view.steps - outside[0] >= told:
+        if len(outside) < least or seen[-1] < view.steps - least or view.steps - outside[0] >= known:
             continue
         first, last = int(outside[0]), int(outside[-1])
-        moments = (stamp(view.time_at(step)) for step in (first, first + told))
+        moments = (stamp(view.time_at(step)) for step in (first, first + known))
         yield Rising(name, among[place].name, middle, float(values[place, last]), unit_of, *moments)
 
 
@@ -243,17 +243,17 @@ def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stop
     values = rows_of(rows)
     known = np.flatnonzero(np.isfinite(values).any(axis=0))
     rate = np.nansum(values[:, known], axis=0)
-    if len(rate) <= clock.least_calm:
+    if len(rate) <= clock.least_baseline:
         return None
-    usual = float(np.median(sliding_window_view(rate, clock.least_calm), axis=1).max())
+    usual = float(np.median(sliding_window_view(rate, clock.least_baseline), axis=1).max())
     pauses = runs(rate <= LEFT * usual)
     if not pauses or pauses[-1][1] != len(known):
         return None
     begin = pauses[-1][0]
     pause = max((stop - start for start, stop in pauses[:-1]), default=0)
     lasts = len(known) - begin
-    before = rate[max(0, begin - clock.least_calm) : begin]
-    if len(before) < clock.least_calm or float(np.median(before)) < ABRUPT * usual:
+    before = rate[max(0, begin - clock.least_baseline) : begin]
+    if len(before) < clock.least_baseline or float(np.median(before)) < ABRUPT * usual:
         return None
     if lasts < LONGEST_GAP_FACTOR * pause or usual * lasts * view.step_seconds < MISSED:
         return None

@@ -21,13 +21,13 @@ from inferdoc.times import length_of
 
 MOST_TOGETHER = 64
 """Groups of outcomes kept at once: of 512 units each a quarter of a megabyte."""
-MOST_TOLD = 100_000
-"""So many outcomes, some 50 MB, are kept for whoever asks next."""
+MOST_CACHED = 100_000
+"""So many outcomes, some 50 MB, are kept for whoever queries next."""
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """holds: True, False, or None where it cannot be told (a missing signal, no calm to compare with).
+    """holds: True, False, or None where it is unknown (a missing signal, no baseline to compare with).
 
     first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
     baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
@@ -65,7 +65,7 @@ class Outcome:
         return [part for part in self.parts if part.holds] or [self]
 
     def about(self, entity: str) -> Outcome:
-        """The same, said of another entity."""
+        """The same, about another entity."""
         return self.but(entity=entity)
 
     def during(self, first: int, last: int) -> Outcome:
@@ -75,8 +75,8 @@ class Outcome:
 
 @dataclass
 class Context:
-    """view: the series; signals, tiers: the catalogue; split: the step before which all is calm (None: each condition
-    finds its own); last: the last step of the episode that is looked at."""
+    """view: the series; signals, tiers: the catalogue; split: the step before which all is baseline (None: each
+    condition finds its own); last: the last step of the episode that is looked at."""
 
     view: View
     signals: Mapping[str, Signal]
@@ -89,7 +89,7 @@ class Context:
     _past: dict[tuple[str, Rule], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _usual: dict[tuple[str, Pool], dict[Unit, np.ndarray]] = field(default_factory=dict)
     _together: dict[tuple[object, ...], list[Outcome]] = field(default_factory=dict)
-    _told: dict[Fact, dict[tuple[object, ...], Outcome]] = field(default_factory=dict)
+    _cached: dict[Fact, dict[tuple[object, ...], Outcome]] = field(default_factory=dict)
 
     def at(self, split: int | None, last: int | None) -> Context:
         """The same context with a split chosen; what was found before is shared."""
@@ -101,7 +101,7 @@ class Context:
             return float(value), ""
         return self.tiers.limit(value, unit.member.tier), value
 
-    def rung(self, unit: Unit, split: int) -> BaselineKind:
+    def reference(self, unit: Unit, split: int) -> BaselineKind:
         """What a comparison of a unit before and after a step compares with."""
         view = self.view
         if view.lead is not None:
@@ -181,7 +181,7 @@ class Context:
 
     def together(self, condition: Fact, group: Sequence[Unit], judge: Judge) -> list[Outcome]:
         """The outcome of a condition on every unit of a group (a list that the view keeps), worked out once for all who
-        ask with the same split."""
+        query with the same split."""
         key = (id(group), condition, self.split, self.last)
         if key not in self._together:
             if len(self._together) >= MOST_TOGETHER:
@@ -189,24 +189,24 @@ class Context:
             self._together[key] = [judge(condition, self, unit) for unit in group]
         return self._together[key]
 
-    def told(self, condition: Fact) -> Mapping[tuple[object, ...], Outcome]:
+    def cached(self, condition: Fact) -> Mapping[tuple[object, ...], Outcome]:
         """Outcomes of a condition that were worked out before, for many units at once, by what they depend on: the
         unit, the split and, of some, the last step."""
-        return self._told.setdefault(condition, {})
+        return self._cached.setdefault(condition, {})
 
     def tell(self, condition: Fact, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
-        """Keep outcomes for those who ask next."""
-        self._told.setdefault(condition, {}).update(outcomes)
+        """Keep outcomes for those who query next."""
+        self._cached.setdefault(condition, {}).update(outcomes)
 
     def make_room(self) -> None:
         """Forget outcomes where there are many. To be called between two recipes: what is forgotten between the
         questions of one is worked out again, unit by unit."""
-        if sum(map(len, self._told.values())) >= MOST_TOLD:
-            for known in self._told.values():
+        if sum(map(len, self._cached.values())) >= MOST_CACHED:
+            for known in self._cached.values():
                 known.clear()
 
 
-class Ask(NamedTuple):
+class Query(NamedTuple):
     """A unit, and the split and last step of the episode that it is looked at in (as in `Context`)."""
 
     unit: Unit
@@ -223,7 +223,7 @@ def absent(signal: str, unit: Unit) -> Outcome:
     return Outcome(None, f"{signal} is not visible", signal, unit.name, missing=(signal,))
 
 
-def rule_asked(condition: Lasting, ratio: float, by: float = 0.0) -> Rule:
+def rule_of_condition(condition: Lasting, ratio: float, by: float = 0.0) -> Rule:
     """A rule with the `share_of` and `for` of a condition."""
     hold_seconds = length_of(condition.for_) if condition.for_ else None
     return Rule(ratio, by=by, share=condition.share_of or DEFAULT_SHARE, hold_seconds=hold_seconds)

@@ -26,33 +26,33 @@ FEWEST_OBSERVATIONS = 5
 IQR_TO_SIGMA = 1.349
 """Interquartile range of a normal distribution in sigmas."""
 WARM_UP = 0.25
-"""Most of a calm that its beginning may take: a series that is beyond the ratio for longer swings."""
+"""Most of a baseline that its beginning may take: a series that is beyond the ratio for longer swings."""
 LOWEST = 0.05
-"""Where even the extreme is not the ratio away from this quantile, nothing can be outside any calm part."""
+"""Where even the extreme is not the ratio away from this quantile, nothing can be outside any baseline part."""
 LEAST_FINITE = 3
-"""Values of a calm part that a median takes at the least."""
+"""Values of a baseline part that a median takes at the least."""
 
 
 @dataclass(frozen=True)
 class Deviation:
-    """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
-    observed: median of the outside windows."""
+    """start, last: first and last outside step; baseline: median of the baseline part; band: the limit that was
+    crossed; observed: median of the outside windows."""
 
     start: int
     last: int
-    calm: float
+    baseline: float
     band: float
     observed: float
 
 
 @dataclass
 class Deviations:
-    """Those of many rows. start, last: int64[R], NONE where there is none; calm, band, observed: float64[R]; mask:
+    """Those of many rows. start, last: int64[R], NONE where there is none; baseline, band, observed: float64[R]; mask:
     bool[R, T] outside."""
 
     start: np.ndarray
     last: np.ndarray
-    calm: np.ndarray
+    baseline: np.ndarray
     band: np.ndarray
     observed: np.ndarray
     mask: np.ndarray
@@ -60,49 +60,54 @@ class Deviations:
     @classmethod
     def nothing(cls, rows: int, steps: int) -> Deviations:
         """None in any row."""
-        calm, band, observed = (np.full(rows, np.nan) for _ in range(3))
+        baseline, band, observed = (np.full(rows, np.nan) for _ in range(3))
         mask = np.zeros((rows, steps), dtype=bool)
-        return cls(np.full(rows, NONE), np.full(rows, NONE), calm, band, observed, mask)
+        return cls(np.full(rows, NONE), np.full(rows, NONE), baseline, band, observed, mask)
 
     def put(self, rows: np.ndarray, others: Deviations) -> None:
         """Take over those of others, in their order, at these rows."""
-        for name in ("start", "last", "calm", "band", "observed", "mask"):
+        for name in ("start", "last", "baseline", "band", "observed", "mask"):
             getattr(self, name)[rows] = getattr(others, name)
 
     def of(self, rows: np.ndarray) -> Deviations:
         """Those of some rows."""
         return Deviations(
-            self.start[rows], self.last[rows], self.calm[rows], self.band[rows], self.observed[rows], self.mask[rows]
+            self.start[rows],
+            self.last[rows],
+            self.baseline[rows],
+            self.band[rows],
+            self.observed[rows],
+            self.mask[rows],
         )
 
     def begun_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
         """The same of float64[R, T], without what lies before a step of each row."""
         mask = self.mask & (np.arange(values.shape[1]) >= steps[:, np.newaxis])
-        return Deviations(steps, self.last, self.calm, self.band, row_medians(values, mask), mask)
+        return Deviations(steps, self.last, self.baseline, self.band, row_medians(values, mask), mask)
 
     def __getitem__(self, row: int) -> Deviation | None:
         if self.start[row] == NONE:
             return None
         start, last = int(self.start[row]), int(self.last[row])
-        return Deviation(start, last, float(self.calm[row]), float(self.band[row]), float(self.observed[row]))
+        return Deviation(start, last, float(self.baseline[row]), float(self.band[row]), float(self.observed[row]))
 
 
-def bands(values: np.ndarray, calm: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
-    """(median, limit), float64[R] each, of the calm values of each row under a rule. values: float64[R, T]; calm:
-    bool[R, T], in each row some. A short beginning that was itself beyond the ratio and came back is left out: the
-    first requests after a start miss every cache."""
-    counts = calm.sum(axis=1)
-    ranked = ranked_rows(values, calm)
+def bands(values: np.ndarray, baseline: np.ndarray, rule: Rule) -> tuple[np.ndarray, np.ndarray]:
+    """(median, limit), float64[R] each, of the baseline values of each row under a rule. values: float64[R, T];
+    baseline: bool[R, T], in each row some. A short beginning that was itself beyond the ratio and came back is left
+    out: the first requests after a start miss every cache."""
+    counts = baseline.sum(axis=1)
+    ranked = ranked_rows(values, baseline)
     middle = row_percentile(ranked, counts, 0.5)
     far, near = middle * rule.ratio, middle + (rule.by if rule.up else -rule.by)
     limit = (np.maximum(far, near) if rule.up else np.minimum(far, near))[:, np.newaxis]
     with np.errstate(invalid="ignore"):
-        stays = calm & ~(values > limit if rule.up else values < limit)
+        stays = baseline & ~(values > limit if rule.up else values < limit)
     began = stays.argmax(axis=1)
-    early = Counts(calm).between(np.zeros_like(began), began)
+    early = Counts(baseline).between(np.zeros_like(began), began)
     warm = np.flatnonzero((early > 0) & (early <= WARM_UP * counts) & stays.any(axis=1))
     if len(warm):
-        kept = calm[warm] & (np.arange(values.shape[1]) >= began[warm, np.newaxis])
+        kept = baseline[warm] & (np.arange(values.shape[1]) >= began[warm, np.newaxis])
         counts[warm] = kept.sum(axis=1)
         ranked[warm] = ranked_rows(values[warm], kept)
     middle, spread = _middle_and_spread(ranked, counts)
@@ -121,7 +126,7 @@ def _middle_and_spread(ranked: np.ndarray, counts: np.ndarray) -> tuple[np.ndarr
 
 
 LONGEST_PAST = 1 / 3
-"""A history that was outside for longer is no history of a calm series."""
+"""A history that was outside for longer is no history of a steady series."""
 FEW_EPISODES = 2
 """What a history shows once or twice is an incident of the past; what it shows again and again is how the series is."""
 
@@ -140,7 +145,7 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
         else:
             out = history < np.minimum.reduce((middle * rule.ratio, middle - spread, middle - rule.by))
     kept = values
-    for row in np.flatnonzero(out.any(axis=1) & (counts >= clock.least_calm)):
+    for row in np.flatnonzero(out.any(axis=1) & (counts >= clock.least_baseline)):
         for first, last in _over(np.flatnonzero(out[row]), int(finite[row].argmax()), history.shape[1], clock):
             kept = values.copy() if kept is values else kept
             kept[row, clock.lead + first : clock.lead + last + 1] = np.nan
@@ -151,7 +156,7 @@ def _over(steps: np.ndarray, began: int, length: int, clock: Clock) -> list[tupl
     """First and last step of each incident of a history that was over before its end; none where they are so many or
     so long that they are how the series is. A series that begins outside warms up (the caches of a new process are
     empty): that is no incident, and no baseline either. steps: int64[n], outside; began: the first of the series."""
-    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
+    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_baseline) + 1)
     over = [(int(g[0]), int(g[-1])) for g in groups if length - 1 - g[-1] > clock.out_steps + clock.window_steps]
     warm_up = [(first, last) for first, last in over if first <= began + clock.window_steps]
     incidents = [one for one in over if one not in warm_up]
@@ -189,7 +194,7 @@ def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray |
             settled = begins == left.start
             found.put(there[settled], left.of(settled))
             candidates[there[settled]] = False
-            # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
+            # What begins there may stand out from all before it: then it is found, with a longer baseline.
             moved = ~settled
             candidates[there[moved]] &= np.arange(steps) >= begins[moved, np.newaxis]
             first = moved & (late.start[there] == NONE)
@@ -206,28 +211,28 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
 
 
 def _records(values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """bool[R, T]: where a deviation may begin: a value beyond all before it, once there is a calm. A record of the
+    """bool[R, T]: where a deviation may begin: a value beyond all before it, once there is a baseline. A record of the
     first windows may be a warm-up (`bands`), so what follows need not beat it to be looked at."""
     steps = values.shape[1]
     signed = np.where(finite, values if rule.up else -values, -np.inf)
     columns, first = np.arange(steps), finite.argmax(axis=1)[:, np.newaxis]
-    early = np.minimum(first + clock.least_calm, steps) - 1
+    early = np.minimum(first + clock.least_baseline, steps) - 1
     record = np.maximum.accumulate(np.where(columns >= early, signed, -np.inf), axis=1)
     beyond = np.zeros_like(finite)
     beyond[:, 1:] = finite[:, 1:] & (signed[:, 1:] > record[:, :-1])
-    return np.asarray(beyond & (columns >= np.maximum(clock.lead, first + clock.least_calm)))
+    return np.asarray(beyond & (columns >= np.maximum(clock.lead, first + clock.least_baseline)))
 
 
 def _drop_spikes(candidates: np.ndarray, values: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> None:
     """Take out candidates, bool[R, T], at which nothing that lasts can begin, cheaply: too few of the next values are
-    beyond the record before, where that is calm whatever is left out of the calm as a warm-up (`bands`)."""
+    beyond the record before, where that is baseline whatever is left out of the baseline as a warm-up (`bands`)."""
     steps = values.shape[1]
     every, starts = np.nonzero(candidates)
     follows = np.flatnonzero(np.diff(every) == 0)  # of those of one row, in the order of time, all but the first
     rows, before, at = every[follows], starts[follows], starts[follows + 1]
     seen = np.cumsum(finite, axis=1, dtype=np.int32)
-    calm = seen[rows, before] > np.floor(WARM_UP * seen[rows, at - 1])
-    rows, before, at = rows[calm], before[calm], at[calm]
+    baseline = seen[rows, before] > np.floor(WARM_UP * seen[rows, at - 1])
+    rows, before, at = rows[baseline], before[baseline], at[baseline]
     need = needed_steps(at, steps, rule, clock)[:, np.newaxis]
     ahead = np.arange(int(need.max(initial=0)))
     columns = at[:, np.newaxis] + ahead
@@ -261,19 +266,19 @@ def resting(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
 def against_rows(
     values: np.ndarray, splits: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None
 ) -> Deviations:
-    """The deviation of each row after a given split, judged against the calm before it; none where it is not sustained
-    or the calm is too short to compare with. values, counts: float64[R, T]; splits: int64[R]."""
+    """The deviation of each row after a given split, judged against the baseline before it; none where it is not
+    sustained or the baseline is too short to compare with. values, counts: float64[R, T]; splits: int64[R]."""
     rows, steps = values.shape
     answer = Deviations.nothing(rows, steps)
     finite, columns = np.isfinite(values), np.arange(steps)
-    calm = finite & (columns < splits[:, np.newaxis])
-    least = max(LEAST_FINITE, clock.calm_steps // 4)
-    compared = np.flatnonzero((calm.sum(axis=1) >= least) & (splits >= clock.calm_steps))
+    baseline = finite & (columns < splits[:, np.newaxis])
+    least = max(LEAST_FINITE, clock.baseline_steps // 4)
+    compared = np.flatnonzero((baseline.sum(axis=1) >= least) & (splits >= clock.baseline_steps))
     if not len(compared):
         return answer
     own = values[compared]
-    calm_only = slice(None, int(splits[compared].max()))
-    middle, band = bands(own[:, calm_only], calm[compared, calm_only], rule)
+    baseline_only = slice(None, int(splits[compared].max()))
+    middle, band = bands(own[:, baseline_only], baseline[compared, baseline_only], rule)
     after = finite[compared] & (columns >= splits[compared, np.newaxis])
     with np.errstate(invalid="ignore"):
         out = after & (own > band[:, np.newaxis] if rule.up else own < band[:, np.newaxis])
@@ -281,10 +286,10 @@ def against_rows(
     mask = out & (columns >= starts[:, np.newaxis]) & (columns <= lasts[:, np.newaxis])
     left = starts != NONE
     if counts is not None:
-        told = np.isfinite(counts[compared]).any(axis=1)
+        known = np.isfinite(counts[compared]).any(axis=1)
         events = np.where(mask, np.nan_to_num(counts[compared]), 0.0).sum(axis=1)
         far, near = (row_medians(own, mask), band) if rule.up else (band, row_medians(own, mask))
-        left &= ~told | (events / clock.window_steps >= needed_observations(far, near))
+        left &= ~known | (events / clock.window_steps >= needed_observations(far, near))
     mask, kept = mask[left], compared[left]
     observed = row_medians(own[left], mask)
     answer.put(kept, Deviations(starts[left], lasts[left], middle[left], band[left], observed, mask))
@@ -310,13 +315,13 @@ def against(
 BEGUN, ARRIVED = 0.2, 0.8
 """Shares of the way from the baseline to what was observed between which its pace is measured."""
 SEVERAL = 3
-"""Two stretches may be one with a gap in it."""
+"""Two intervals may be one with a gap in it."""
 
 
 @dataclass(frozen=True)
 class Departure:
     """shape: step where the way was made within two rate windows (one blurs a step, another is its doubt), else drift;
-    seconds: how long it took; times: stretches beyond half of the way, apart by a rate window or more."""
+    seconds: how long it took; times: intervals beyond half of the way, apart by a rate window or more."""
 
     shape: Literal["step", "drift"]
     seconds: float
@@ -355,7 +360,7 @@ def course_of(
 
 STANDARD_ERRORS = 2.0
 LEAST_BLOCKS = 3
-"""Windows of calm that a mean and its error need."""
+"""Windows of baseline that a mean and its error need."""
 
 
 @dataclass(frozen=True)
@@ -368,9 +373,9 @@ class Shift:
 
 
 def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clock) -> list[Shift | None]:
-    """Compare the means of the calm part and of (split, last] of each row, in blocks of one rate window (neighbouring
-    steps share samples). The first window of a series is left out where enough others are there: a rate that reaches
-    back before the first scrape is low. values: float64[R, T]; splits, lasts: int64[R]."""
+    """Compare the means of the baseline part and of (split, last] of each row, in blocks of one rate window
+    (neighbouring steps share samples). The first window of a series is left out where enough others are there: a rate
+    that reaches back before the first scrape is low. values: float64[R, T]; splits, lasts: int64[R]."""
     step, finite = clock.window_steps, np.isfinite(values)
     newest = np.full((len(values), values.shape[1] + 1), NONE)
     np.maximum.accumulate(np.where(finite, np.arange(values.shape[1]), NONE), axis=1, out=newest[:, 1:])
@@ -381,16 +386,16 @@ def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clo
     before = np.where(enough[:, np.newaxis], grown, before)
     short = lasts - splits < step
     after = _back_from(lasts, np.where(short, lasts, splits + step), step, newest)
-    calm, calm_mean, calm_error = _means(values, before)
+    baseline, baseline_mean, baseline_error = _means(values, before)
     now, now_mean, now_error = _means(values, after)
-    difference = now_mean - calm_mean
+    difference = now_mean - baseline_mean
     with np.errstate(divide="ignore", invalid="ignore"):
-        variance = calm_error + now_error
+        variance = baseline_error + now_error
         errors = np.where(variance > 0, difference / np.sqrt(variance), np.sign(difference) * np.inf)
     errors = np.where(difference == 0, 0.0, errors)
-    told = (calm >= LEAST_BLOCKS) & (now >= 2)
+    known = (baseline >= LEAST_BLOCKS) & (now >= 2)
     return [
-        Shift(float(calm_mean[i]), float(now_mean[i]), float(errors[i])) if told[i] else None
+        Shift(float(baseline_mean[i]), float(now_mean[i]), float(errors[i])) if known[i] else None
         for i in range(len(values))
     ]
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field
 from inferdoc.catalogue.conditions import AnyOf, Condition
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Ask, Context
+from inferdoc.judging.context import Context, Query
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import Unit
 
 SHOWN_UNDER_ITS_CAUSE = 0.9
-"""How often a sign shows where its cause is at work: recipes ask for every need, so nearly always (own choice)."""
+"""How often a sign shows where its cause is at work: recipes query for every need, so nearly always (own choice)."""
 PRIOR_SHOWN, PRIOR_UNITS = 1.0, 5.0
 """Before any other unit was looked at, a sign shows by chance in one of five (own choice)."""
 RULED_OUT = math.log(0.02)
@@ -88,7 +88,7 @@ def _others(context: Context, cause: Cause) -> list[Unit]:
 
 def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> Candidate:
     candidate = Candidate(recipe)
-    own = Ask(unit, inside.split, inside.last)
+    own = Query(unit, inside.split, inside.last)
     inside.make_room()
     prepare(tuple(_signs(recipe)), inside, [own, *(own._replace(unit=other) for other in others)])
     prepare(recipe.unless, inside, [own])
@@ -142,10 +142,10 @@ def decisive(candidate: Candidate, own: Candidate, context: Context, unit: Unit)
     """The signal whose sight would tell a candidate from the finding, of those that are not visible on the unit: what
     the finding's certainty lacks first, then what proves either, then what a sign of either rests on. Signals of
     features that are off decide nothing."""
-    wanted = [*own.recipe.optional]
-    wanted += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in c.signals]
-    wanted += [*candidate.not_seen, *own.not_seen]
-    for name in dict.fromkeys(wanted):
+    needed = [*own.recipe.optional]
+    needed += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in c.signals]
+    needed += [*candidate.not_seen, *own.not_seen]
+    for name in dict.fromkeys(needed):
         signal = context.signals.get(name)
         shown = context.view.get(unit, name) is not None or context.view.gpus(unit, name)
         if signal is not None and not shown and (name in own.recipe.optional or not signal.feature):

@@ -1,4 +1,4 @@
-"""How far the signals of a pod moved from their calm, and from what like pods and like GPUs show at the same time;
+"""How far the signals of a pod moved from their baseline, and from what like pods and like GPUs show at the same time;
 which quantity each of them measures."""
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from inferdoc.judging.deviation import IQR_TO_SIGMA
 from inferdoc.judging.order import median, medians_of_others, percentiles
 from inferdoc.judging.view import Unit, View
 
-LEAST_CALM, LEAST_SEEN = 8, 3
-"""Values that a signal needs in the calm part and in the episode."""
+LEAST_BASELINE, LEAST_SEEN = 8, 3
+"""Values that a signal needs in the baseline part and in the episode."""
 LEAST_SPREAD = 0.02
-"""Of the calm median: quantities that hardly move would otherwise turn the last digit into a hundred sigmas."""
+"""Of the baseline median: quantities that hardly move would otherwise turn the last digit into a hundred sigmas."""
 FLOOR_SIGMAS = 3.0
 """The smallest change that can matter (the signal's floor) counts as so many sigmas at least."""
 FARTHEST = 50.0
@@ -40,7 +40,7 @@ which grow by themselves."""
 
 @dataclass(frozen=True)
 class Track:
-    """One signal of one unit, or of one of its GPUs: values in its unit, and sigmas from its calm, float64[T]."""
+    """One signal of one unit, or of one of its GPUs: values in its unit, and sigmas from its baseline, float64[T]."""
 
     part: str
     values: np.ndarray
@@ -53,7 +53,7 @@ class Track:
 
 @dataclass(frozen=True)
 class Apart:
-    """A GPU beside the others of its pod. sigmas: how far their difference left its own calm, signed; own, usual:
+    """A GPU beside the others of its pod. sigmas: how far their difference left its own baseline, signed; own, usual:
     medians in the episode, in the signal's unit."""
 
     part: str
@@ -82,15 +82,15 @@ def typical(sigmas: np.ndarray) -> float:
 
 
 def sigmas_of(row: np.ndarray, signal: Signal, episode: Episode) -> np.ndarray | None:
-    """Deviations from the calm median over the calm spread; None for too few values."""
-    calm = row[: episode.split][np.isfinite(row[: episode.split])]
-    if len(calm) < LEAST_CALM or np.isfinite(row[episode.steps]).sum() < LEAST_SEEN:
+    """Deviations from the baseline median over the baseline spread; None for too few values."""
+    baseline = row[: episode.split][np.isfinite(row[: episode.split])]
+    if len(baseline) < LEAST_BASELINE or np.isfinite(row[episode.steps]).sum() < LEAST_SEEN:
         return None
-    low, middle, high = percentiles(np.sort(calm), (0.25, 0.5, 0.75))
+    low, middle, high = percentiles(np.sort(baseline), (0.25, 0.5, 0.75))
     if signal.unit in SWITCHES:
         return np.asarray(np.clip((row - middle) * FARTHEST, -FARTHEST, FARTHEST))
     least = max(LEAST_SPREAD * abs(middle), signal.floor / FLOOR_SIGMAS)
-    spread = max((high - low) / IQR_TO_SIGMA, float(calm.std()) / 2, least)
+    spread = max((high - low) / IQR_TO_SIGMA, float(baseline.std()) / 2, least)
     if spread <= 0:
         spread = 1.0 if not np.nanmax(np.abs(row)) else float(np.nanmax(np.abs(row))) / FARTHEST
     return np.asarray(np.clip((row - middle) / spread, -FARTHEST, FARTHEST))

@@ -136,8 +136,8 @@ def _not_judged(judged: Judged) -> list[NotJudged]:
 
 def unread_names(source: Source, names: Collection[str]) -> list[UnreadNames]:
     """The names of series that look like those of an engine or a router, and that no declaration explains."""
-    told = source.not_understood(names) if isinstance(source, Identified) else []
-    return [UnreadNames(one.word, one.families, one.example, one.nearest, one.hidden) for one in told]
+    known = source.not_understood(names) if isinstance(source, Identified) else []
+    return [UnreadNames(one.word, one.families, one.example, one.nearest, one.hidden) for one in known]
 
 
 def _too_old(session: Session) -> str | None:
@@ -158,7 +158,7 @@ def _ask_again(context: Context, short: int) -> str | None:
 
 def _described(focus: Focus, of_pods: int, elsewhere: list[Elsewhere]) -> FocusInfo:
     pods = list(dict.fromkeys(member.pod for member in focus.members or ()))
-    chosen = {name: getattr(focus.wanted, name) for name in ASPECTS}
+    chosen = {name: getattr(focus.selected, name) for name in ASPECTS}
     return FocusInfo(**chosen, pods=pods, of_pods=of_pods, elsewhere=elsewhere)
 
 

@@ -185,8 +185,8 @@ class FindingMaker:
         if family == "engine-stopped" and change.kind == "restart":  # that is how it shows
             return []
         share = RELEASE_ODDS / (RELEASE_ODDS + odds)
-        said = f"{change.detail} ({change.entity}), shortly before"
-        return [Rival(RELEASE, round(left * share, 3), [said], [], [], None)]
+        texts = f"{change.detail} ({change.entity}), shortly before"
+        return [Rival(RELEASE, round(left * share, 3), [texts], [], [], None)]
 
     def _rivals(self, graded: Sequence[Candidate], cause: Cause, among: float) -> list[Rival]:
         """The graded candidates beside the cause. among: the probability that they share by their odds."""
@@ -215,7 +215,8 @@ class FindingMaker:
         ]
 
     def _is_off(self, recipe: Recipe, cause: Cause) -> bool:
-        """Whether a cause rests on a feature of which nothing is visible, or can hardly be told without what is not."""
+        """Whether a cause rests on a feature of which nothing is visible, or can hardly be decided without what is
+        not."""
         rests = [name for one in (*recipe.symptoms, *recipe.proof) for name in one.signals]
         rests = [name for name in rests if name in self.context.signals and self.context.signals[name].feature]
         return any(self.context.view.get(cause.best.unit, name) is None for name in (*rests, *recipe.optional))
@@ -237,8 +238,8 @@ class FindingMaker:
         known = self.context.signals[signal]
         way = known.enable or "no exporter in the source shows it"
         query = self._query(signal, unit)
-        asks = query is not None and self.server is not None
-        command = f"promtool query instant {self.server} '{query}'" if asks else "inferdoc doctor"
+        queries = query is not None and self.server is not None
+        command = f"promtool query instant {self.server} '{query}'" if queries else "inferdoc doctor"
         return DecidedBy(f"{known.title}: {way}", command)
 
     def _at(self, step: int | None) -> str | None:
@@ -342,14 +343,14 @@ class FindingMaker:
                     key = (piece.role, piece.outcome.signal, piece.outcome.entity)
                     pieces.setdefault(key, (piece, piece.outcome, child.best.unit))
         ranked, shown = (
-            sorted(some, key=lambda told: ("harm", "symptom", "support").index(told[0].role))
+            sorted(some, key=lambda known: ("harm", "symptom", "support").index(known[0].role))
             for some in (pieces.values(), list(pieces.values())[:MAX_EVIDENCE])
         )
         if cause.recipe.kind == "unexplained":  # what is unusual is all there is to go by: harm must not crowd it out
-            unusual = [told for told in ranked if told[0].role == "support"]
-            others = [told for told in ranked if told[0].role != "support"]
+            unusual = [known for known in ranked if known[0].role == "support"]
+            others = [known for known in ranked if known[0].role != "support"]
             shown = [*others[: MAX_EVIDENCE - len(unusual)], *unusual]
-        return [self._item(*told) for told in shown]
+        return [self._item(*known) for known in shown]
 
     def _item(self, piece: Evidence, outcome: Outcome, unit: Unit) -> EvidenceItem:
         query = self._query(outcome.signal, unit) if outcome.signal in self.context.signals else None

@@ -1,4 +1,4 @@
-"""What part of the fleet a report is about. Everything is read and compared all the same: a pod that is asked for has
+"""What part of the fleet a report is about. Everything is read and compared all the same: a pod that is requested has
 peers, and what ails it may have begun elsewhere.
 """
 
@@ -25,10 +25,10 @@ ASPECTS = ("cluster", "namespace", "model", "tier", "role", "pod")
 
 @dataclass(frozen=True)
 class Focus:
-    """members: the pods a report is about; None where it is about all of them. warnings: what was asked for and is no
+    """members: the pods a report is about; None where it is about all of them. warnings: what was requested and is no
     part of the fleet."""
 
-    wanted: FleetFilter = field(default_factory=FleetFilter)
+    selected: FleetFilter = field(default_factory=FleetFilter)
     members: tuple[Member, ...] | None = None
     warnings: tuple[str, ...] = ()
 
@@ -59,23 +59,23 @@ class Focus:
 
 
 def focus_on(
-    wanted: FleetFilter, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes], *, lenient: bool = False
+    selected: FleetFilter, fleet: Fleet, lineage: Lineage, scrapes: Sequence[Scrapes], *, lenient: bool = False
 ) -> Focus:
-    """The pods that the names of `wanted` select; a pod that was replaced stands for the one that has its place.
+    """The pods that the names of `selected` select; a pod that was replaced stands for the one that has its place.
 
     Raises InferdocError where a name selects none, with the names there are; lenient: it is passed over with a warning
     instead (an alert carries labels that the metrics lack, such as an external one). A pod that is scraped and runs no
     engine (a router) is no mistake: the report is then about its namespace, and a warning says so.
     """
-    asked = {name: getattr(wanted, name) for name in ASPECTS if getattr(wanted, name) is not None}
-    if not asked or not fleet.members:
-        return Focus(wanted)
+    required = {name: getattr(selected, name) for name in ASPECTS if getattr(selected, name) is not None}
+    if not required or not fleet.members:
+        return Focus(selected)
     present = {member.key: member for member in fleet.members}
     heirs = [(m, present[lineage.heir(m.key)]) for m in fleet.everyone if lineage.heir(m.key) in present]
     warnings: tuple[str, ...] = ()
-    for name, value in asked.items():
+    for name, value in required.items():
         kept = [(named, heir) for named, heir in heirs if _aspect(named, name) == value]
-        if not kept and name == "pod" and _is_scraped(value, wanted, scrapes):
+        if not kept and name == "pod" and _is_scraped(value, selected, scrapes):
             warnings = (*warnings, f"--pod {value} runs no engine: the report is about the engines beside it")
             kept = heirs
         if not kept:
@@ -84,20 +84,20 @@ def focus_on(
                 raise InferdocError(nobody)
             warnings, kept = (*warnings, nobody), heirs
         heirs = kept
-    if lenient and len(warnings) == len(asked):
-        return Focus(wanted, None, warnings)
-    return Focus(wanted, tuple(dict.fromkeys(heir for _, heir in heirs)), warnings)
+    if lenient and len(warnings) == len(required):
+        return Focus(selected, None, warnings)
+    return Focus(selected, tuple(dict.fromkeys(heir for _, heir in heirs)), warnings)
 
 
 def _aspect(member: Member, name: str) -> str:
     return member.pod if name == "pod" else str(getattr(member.pool, name))
 
 
-def _is_scraped(pod: str, wanted: FleetFilter, scrapes: Iterable[Scrapes]) -> bool:
+def _is_scraped(pod: str, selected: FleetFilter, scrapes: Iterable[Scrapes]) -> bool:
     entities = (Entity.of_labels(target.labels) for target in scrapes)
     members = (entity.member for entity in entities)
     return any(
-        name == pod and wanted.namespace in (None, namespace) and wanted.cluster in (None, cluster)
+        name == pod and selected.namespace in (None, namespace) and selected.cluster in (None, cluster)
         for cluster, namespace, name in members
     )
 
@@ -126,9 +126,9 @@ def lost_peers(match: Sequence[Matcher], fleet: Fleet, scrapes: Sequence[Scrapes
     out = [labels for labels in there if not all(passes(labels.get(n, ""), op, v) for n, op, v in on_targets)]
     if not out:
         return None
-    said = " ".join(f"-l {name}={value}" for name, _, value in on_targets)
+    texts = " ".join(f"-l {name}={value}" for name, _, value in on_targets)
     return (
-        f"{said} leaves {len(out)} of {len(there)} targets of its job unread, and nothing is compared with them; "
+        f"{texts} leaves {len(out)} of {len(there)} targets of its job unread, and nothing is compared with them; "
         "--pod, --role, --tier, --model, --namespace and --cluster narrow the report alone"
     )
 

@@ -39,7 +39,7 @@ class Cause:
         return min(max(m.stands, m.onset) for m in self.matches)
 
     @property
-    def hurts(self) -> int:
+    def harms(self) -> int:
         """The first step at which its impact shows on a unit."""
         begins = (e.outcome.first for m in self.matches for e in m.evidence if e.role == "harm")
         return max(self.onset, min((begin for begin in begins if begin is not None), default=self.onset))
@@ -97,7 +97,7 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
 
     An effect begins no earlier than its cause (minus `slack` steps), serves the same model and touches the same pods,
     or is reached through the pool or the other role. A load change is a root only where nothing local explains most
-    of the pods it hurts; it is an effect of a local limit only where no more requests arrive than before.
+    of the pods it affects; it is an effect of a local limit only where no more requests arrive than before.
     """
     downstream = {cause.recipe.id: reach(cause.recipe.id, recipes) for cause in causes}
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
@@ -181,7 +181,7 @@ def _local_host(
 
 
 def _holds_on_most(root: Cause, load_change: Cause) -> bool:
-    """Whether a cause holds on at least half of the pods that a load change hurts."""
+    """Whether a cause holds on at least half of the pods that a load change affects."""
     return len(root.pods & load_change.pods) * 2 >= len(load_change.pods)
 
 
@@ -201,7 +201,7 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
     at one time a direct effect outweighs a remote one."""
     if a.recipe.kind == "telemetry" or not _same_family(a, b):
         return False
-    if a.onset > max(b.onset, b.hurts) + slack and a.stands > b.stands + slack:
+    if a.onset > max(b.onset, b.harms) + slack and a.stands > b.stands + slack:
         return False
     if not _lasts_with(a, b, slack):
         return False
@@ -219,9 +219,9 @@ def _explains(a: Cause, b: Cause, downstream: Mapping[str, set[str]], slack: int
 
 
 def _lasts_with(a: Cause, b: Cause, slack: int) -> bool:
-    """Whether a cause lasted for at least half of what it is to explain, from when that hurts on, and what it left
-    behind to drain."""
-    begin = min(b.hurts, b.last)
+    """Whether a cause lasted for at least half of what it is to explain, from when that affects users on, and what it
+    left behind to drain."""
+    begin = min(b.harms, b.last)
     length = b.last - begin + 1
     return 2 * (min(b.last, a.last + slack) - max(begin, a.onset) + 1) >= length
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from inferdoc.catalogue.conditions import Level, Move
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.context import Context, Outcome, Query
 from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 
@@ -29,16 +29,16 @@ FELT = (
     Move(signal="tpot_request_mean", ratio=1.3, up=True, average=True),
     Move(signal="e2e_mean", ratio=1.3, up=True, average=True),
 )
-"""What users wait for, and by how much its mean must grow to be felt: as much as the recipes ask of it."""
+"""What users wait for, and by how much its mean must grow to be felt: as much as the recipes query of it."""
 
 
-def immaterial(hurts: Sequence[Outcome], inside: Context, unit: Unit) -> bool:
+def immaterial(harms: Sequence[Outcome], inside: Context, unit: Unit) -> bool:
     """Whether an impact shows in tails or parts alone, and the means were looked at and do not move. inside: the
     episode."""
     limits = inside.limits(unit)
-    if any(o.signal not in (*TAILS, *PARTS) or o.signal in limits for o in hurts):
+    if any(o.signal not in (*TAILS, *PARTS) or o.signal in limits for o in harms):
         return False
-    if any(o.signal == "itl_p99" and (o.observed or 0.0) >= SEEN_PAUSE_SECONDS for o in hurts):
+    if any(o.signal == "itl_p99" and (o.observed or 0.0) >= SEEN_PAUSE_SECONDS for o in harms):
         return False
     felt = [evaluate(condition, inside, unit).holds for condition in FELT]
     return True not in felt and False in felt
@@ -56,7 +56,7 @@ NO_READER_WAITS_SECONDS = 1.0
 """A token a second is a fifth of the speed at which people read (own choice: as five times the benchmark's limit)."""
 MOSTLY = 0.7
 HALF = 0.5
-"""Of a look of a minute: queues that come and go leave others of its moments calm."""
+"""Of a look of a minute: queues that come and go leave others of its moments quiet."""
 
 
 def _longer(signal: str, seconds: float, share: float = MOSTLY) -> Level:
@@ -112,16 +112,16 @@ def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
     if recipe is None:
         return []
     window = context.at(context.view.begin, context.view.steps - 1)
-    asks = [Ask(unit, window.split, window.last) for unit in context.view.units]
-    prepare(levels_of(window), window, asks)
+    queries = [Query(unit, window.split, window.last) for unit in context.view.units]
+    prepare(levels_of(window), window, queries)
     broken = ((unit, _broken(window, unit)) for unit in context.view.units)
     return [_match(recipe, unit, outcomes, context) for unit, outcomes in broken if outcomes]
 
 
 def _broken(window: Context, unit: Unit) -> list[Outcome]:
     limits = window.limits(unit)
-    asked = [objective(name, limit) for name, limit in limits.items()]
-    outcomes = [evaluate(condition, window, unit) for condition in asked if condition.signal in window.signals]
+    required = [objective(name, limit) for name, limit in limits.items()]
+    outcomes = [evaluate(condition, window, unit) for condition in required if condition.signal in window.signals]
     broken = [
         replace(one, text=f"{one.text}: the objective is {one.threshold:g}", missing=())
         for one in outcomes

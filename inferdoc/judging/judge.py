@@ -62,7 +62,7 @@ def _serving(context: Context, pool: Pool, step: int) -> int:
 
 def _ways(recipe: Recipe) -> list[Recipe]:
     """The recipe; harm without a known cause once for every kind of harm that it begins with. Which kind it is decides
-    where the calm ends, and of several kinds the first to show does."""
+    where the baseline ends, and of several kinds the first to show does."""
     first = recipe.symptoms[0]
     if recipe.kind != "unexplained" or not isinstance(first, AnyOf):
         return [recipe]
@@ -83,17 +83,17 @@ def _first(verdicts: list[Verdict], context: Context) -> Verdict:
 
 def _nearest(matches: list[Match], context: Context) -> list[Match]:
     """Harm without a known cause that shows above the pods (at a router) speaks for every pod of a model. Where some of
-    them are hurt themselves, they are the place of it; else the pool that the router sends to first."""
+    them are affected themselves, they are the place of it; else the pool that the router sends to first."""
     odd = [m for m in matches if m.recipe.kind == "unexplained"]
     for match in odd:
         match.above = all(_is_wide(e.outcome.signal, context) for e in match.evidence if e.role == "harm")
-    hurt = {m.unit.member.pool.family for m in odd if not m.above}
+    affected = {m.unit.member.pool.family for m in odd if not m.above}
     first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(odd) if m.above}
-    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, hurt, first)]
+    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, affected, first)]
 
 
-def _is_place(pool: Pool, hurt: set[Family], first: Mapping[Family, Pool]) -> bool:
-    return pool.family not in hurt and first[pool.family] == pool
+def _is_place(pool: Pool, affected: set[Family], first: Mapping[Family, Pool]) -> bool:
+    return pool.family not in affected and first[pool.family] == pool
 
 
 def _is_wide(signal: str, context: Context) -> bool:
@@ -103,7 +103,7 @@ def _is_wide(signal: str, context: Context) -> bool:
 
 def _recovered(match: Match, context: Context) -> bool:
     """An outage that ended within the cold-start time of its tier, and after which the pod was scraped with success, is
-    a restart, not an incident; nor is one a stretch of some minutes in which answers were slower and none was lost."""
+    a restart, not an incident; nor is one a few minutes in which answers were slower and none was lost."""
     if not match.recipe.recovers or ongoing(match.last, context):
         return False
     up = context.view.get(match.unit, "target_up")
@@ -152,9 +152,9 @@ def short_of_steps(context: Context) -> int:
     change in the first of them has too little before it to be seen."""
     begin, need = context.view.lead_steps, context.clock.out_steps
     if context.view.lead is None:
-        need += context.clock.least_calm
+        need += context.clock.least_baseline
     if context.view.begin == begin:
-        need = max(need + context.clock.least_calm, context.clock.steps(PAGED_AFTER_SECONDS, 0))
+        need = max(need + context.clock.least_baseline, context.clock.steps(PAGED_AFTER_SECONDS, 0))
     if any(context.limits(unit) for unit in context.view.units):
         return 0
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))

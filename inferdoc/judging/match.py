@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from inferdoc.catalogue.conditions import AnyOf, Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.context import Context, Outcome, Query
 from inferdoc.judging.impact import FELT, immaterial, objective
 from inferdoc.judging.verdict import Evidence, Match, Reached, Verdict
 from inferdoc.judging.view import Unit
@@ -34,12 +34,12 @@ class _Episode:
     harm: list[Outcome] = field(default_factory=list)
 
     @property
-    def ask(self) -> Ask:
-        return Ask(self.unit, self.onset, self.last)
+    def query(self) -> Query:
+        return Query(self.unit, self.onset, self.last)
 
 
 def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dict[Unit, Verdict]:
-    """Evaluate a recipe on units, so many at a time: whoever comes as far as a question is asked it together."""
+    """Evaluate a recipe on units, so many at a time: whoever comes as far as a question is evaluated together."""
     verdicts: dict[Unit, Verdict] = {}
     for begin in range(0, len(units), UNITS_AT_ONCE):
         context.make_room()
@@ -54,7 +54,7 @@ def _judge_some(recipe: Recipe, context: Context, units: Sequence[Unit], verdict
     prepare(recipe.unless, context, _inside_and_whole(episodes))
     doubts = {e.unit: _doubts(recipe, context, e, verdicts) for e in episodes}
     episodes = [episode for episode in episodes if episode.unit not in verdicts]
-    prepare((*recipe.support, *recipe.proof), context, [episode.ask for episode in episodes])
+    prepare((*recipe.support, *recipe.proof), context, [episode.query for episode in episodes])
     for episode in episodes:
         verdicts[episode.unit] = _matched(recipe, context, episode, doubts[episode.unit])
 
@@ -71,7 +71,7 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
             held[unit] = []
     for condition in early:
         going = [unit for unit in held if unit not in verdicts]
-        prepare([condition], context, [Ask(unit, context.split, context.last) for unit in going])
+        prepare([condition], context, [Query(unit, context.split, context.last) for unit in going])
         for unit in going:
             outcome = evaluate(condition, context, unit)
             if outcome.holds:
@@ -84,7 +84,9 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
     for unit, symptoms in held.items():
         leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
         onset, last, from_start = _episode(symptoms, context, leading)
-        onset = max(onset, context.clock.lead)  # a chosen baseline is calm as a whole, whatever its last scrape shows
+        onset = max(
+            onset, context.clock.lead
+        )  # a chosen baseline is baseline as a whole, whatever its last scrape shows
         if last < onset or _brief(symptoms, last, context):
             verdicts[unit] = Verdict(recipe, unit, against="its symptoms do not overlap in time")
         else:
@@ -93,14 +95,14 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
 
 
 def _bring_together(conditions: Sequence[Condition], held: Mapping[Unit, list[Outcome]], context: Context) -> None:
-    """Put in the place of each level that was over before the others began the first stretch of it that lasts until
+    """Put in the place of each level that was over before the others began the first span of it that lasts until
     then, where there is one: a cache that was full for a moment an hour ago is not what holds when the queue grows, and
     does not hide it."""
     until = {unit: max((o.first for o in all_ if o.first is not None), default=0) for unit, all_ in held.items()}
     for place, level in enumerate(conditions):
         over = _over([(unit, outcomes[place]) for unit, outcomes in held.items()], until)
         while over and isinstance(level, Level):
-            prepare([level], context, [Ask(unit, last + 1) for unit, last in over.items()])
+            prepare([level], context, [Query(unit, last + 1) for unit, last in over.items()])
             later = [(unit, evaluate(level, context.at(last + 1, None), unit)) for unit, last in over.items()]
             over = _over(later, until)
             for unit, outcome in later:
@@ -119,8 +121,8 @@ def _went_on(
     """Those whose episode shows the symptoms that look at it, too."""
     later = [condition for condition in recipe.symptoms if condition.needs_split]
     onsets = _sooner(episodes, later, context)
-    sooner = [Ask(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
-    prepare(later, context, [*(episode.ask for episode in episodes), *sooner])
+    sooner = [Query(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
+    prepare(later, context, [*(episode.query for episode in episodes), *sooner])
     for episode, onset in zip(episodes, onsets, strict=True):
         more, stopped = _hold(later, episode.inside, episode.unit)
         if onset < episode.onset:
@@ -137,10 +139,11 @@ def _went_on(
 
 
 def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: Context) -> list[int]:
-    """The step at which each episode begins where an alternative of a symptom that looks at it left its calm before,
-    and has stayed out since: an answer shows its length when it ends, minutes after it began to fill the queue."""
+    """The step at which each episode begins where an alternative of a symptom that looks at it left its baseline
+    before, and has stayed out since: an answer shows its length when it ends, minutes after it began to fill the
+    queue."""
     alone = [part for one in later if isinstance(one, AnyOf) for part in one.parts if not part.needs_split]
-    prepare(alone, context, [Ask(episode.unit, context.split, context.last) for episode in episodes])
+    prepare(alone, context, [Query(episode.unit, context.split, context.last) for episode in episodes])
     onsets = []
     for episode in episodes:
         outcomes = (evaluate(part, context, episode.unit) for part in alone)
@@ -153,13 +156,13 @@ def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: C
 def _hurting(
     recipe: Recipe, context: Context, episodes: list[_Episode], verdicts: dict[Unit, Verdict]
 ) -> list[_Episode]:
-    """Those in whose episode users are hurt."""
+    """Those in whose episode users are affected."""
     prepare((*recipe.harm, *FELT), context, _inside_and_whole(episodes))
     for episode in episodes:
         unit, inside = episode.unit, episode.inside
-        asked = _with_slo(recipe.harm, inside.limits(unit))
-        harm = [_during(c, inside, context, unit, context.clock.least_calm) for c in asked]
-        episode.harm = [o for o in harm if o.holds and not _hurts_after(o, inside)]
+        required = _with_slo(recipe.harm, inside.limits(unit))
+        harm = [_during(c, inside, context, unit, context.clock.least_baseline) for c in required]
+        episode.harm = [o for o in harm if o.holds and not _affects_after(o, inside)]
         if not episode.harm:
             verdicts[unit] = Verdict(recipe, unit, against=f"no impact: {harm[0].text}")
         elif immaterial(episode.harm, inside, unit):
@@ -168,9 +171,9 @@ def _hurting(
     return [episode for episode in episodes if episode.unit not in verdicts]
 
 
-def _inside_and_whole(episodes: Iterable[_Episode]) -> list[Ask]:
+def _inside_and_whole(episodes: Iterable[_Episode]) -> list[Query]:
     """In the episodes, and from the beginning of what is seen: a move may have begun before (`_during`, `_before`)."""
-    return [ask for episode in episodes for ask in (episode.ask, Ask(episode.unit))]
+    return [query for episode in episodes for query in (episode.query, Query(episode.unit))]
 
 
 def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[Unit, Verdict]) -> list[str]:
@@ -194,7 +197,7 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
             doubts.append(f"cannot tell: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context, unit):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
-    if recipe.kind in UNFOLDS and context.view.steps - episode.onset < context.clock.least_calm:
+    if recipe.kind in UNFOLDS and context.view.steps - episode.onset < context.clock.least_baseline:
         seen = (context.view.steps - episode.onset) * context.view.step_seconds
         doubts.append(f"too early: seen for {seen:g} s")
     return doubts
@@ -204,7 +207,7 @@ def _impact_alone(episode: _Episode, context: Context) -> Context | None:
     """The time of an impact that began later than a mechanism that was always there: what changed with the impact
     speaks against the mechanism. None where both began together."""
     begin = min((o.first for o in episode.harm if o.first is not None), default=0)
-    if not episode.from_start or begin <= episode.onset + context.clock.least_calm:
+    if not episode.from_start or begin <= episode.onset + context.clock.least_baseline:
         return None
     return context.at(begin, episode.last)
 
@@ -220,16 +223,16 @@ def _matched(recipe: Recipe, context: Context, episode: _Episode, doubts: list[s
     match = Match(recipe, unit, onset, last, episode.from_start, evidence, "likely", doubts)
     match.stands = max((o.first for o in episode.symptoms if o.first is not None), default=onset)
     provable = recipe.most_certain == "proven" and not doubts and not episode.from_start
-    hurt_before = provable and _hurt_before(recipe, context.at(None, last), unit, onset)
-    match.certainty = _certainty(recipe, match, bool(proof), inside, hurt_before)
+    affected_before = provable and _affected_before(recipe, context.at(None, last), unit, onset)
+    match.certainty = _certainty(recipe, match, bool(proof), inside, affected_before)
     match.stages = _stages(recipe, inside, unit)
     match.critical = recipe.critical_when is not None and bool(evaluate(recipe.critical_when, inside, unit).holds)
     return Verdict(recipe, unit, match)
 
 
 def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:
-    """A condition in an episode. A move that began before the episode is no move against the calm that it spoils, so a
-    rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
+    """A condition in an episode. A move that began before the episode is no move against the baseline that it spoils,
+    so a rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
     moves = any(isinstance(leaf, Move) for leaf in leaves(condition))
     if outcome.holds is not False or condition.needs_split or not moves:
@@ -238,7 +241,7 @@ def _during(condition: Condition, inside: Context, context: Context, unit: Unit,
     if earlier.first is None or earlier.last is None or inside.split is None or inside.last is None:
         return outcome
     if reach is None and condition.parts:  # a group rests on levels as well: those of long ago are not of this episode
-        reach = context.clock.least_calm
+        reach = context.clock.least_baseline
     near = reach is None or earlier.first >= inside.split - reach
     return earlier if near and earlier.first <= inside.last and earlier.last >= inside.split else outcome
 
@@ -290,8 +293,8 @@ def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
 
 
 def _episode(symptoms: list[Outcome], context: Context, leading: list[Outcome]) -> tuple[int, int, bool]:
-    """Onset (the first symptom to leave its calm), end, and whether nothing shows when it began. What comes before the
-    symptoms that lead, by more than two rate windows can blur, is not of this episode."""
+    """Onset (the first symptom to leave its baseline), end, and whether nothing shows when it began. What comes before
+    the symptoms that lead, by more than two rate windows can blur, is not of this episode."""
     known = [o for o in symptoms if o.first is not None]
     begins = [o.first for o in known if o.first is not None and not o.from_start]
     last = min((o.last for o in symptoms if o.last is not None), default=context.view.steps - 1)
@@ -312,7 +315,7 @@ def _brief(symptoms: list[Outcome], last: int, context: Context) -> bool:
     return together < context.clock.out_steps and last + 1 < context.view.steps
 
 
-def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:
+def _affected_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:
     """Whether every harm that shows began before the mechanism did, by more than two rate windows can blur."""
     begins = [
         outcome.first
@@ -322,7 +325,7 @@ def _hurt_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bo
     return bool(begins) and max(begins) + BLUR * context.clock.window_steps < onset
 
 
-def _hurts_after(harm: Outcome, context: Context) -> bool:
+def _affects_after(harm: Outcome, context: Context) -> bool:
     """Whether a harm began only when the episode was over: a rate shows the end of a mechanism up to a window late, and
     the beginning of a harm at once."""
     return (
@@ -330,12 +333,12 @@ def _hurts_after(harm: Outcome, context: Context) -> bool:
     )
 
 
-def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, hurt_before: bool) -> Certainty:
-    """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe asks for it) the
+def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, affected_before: bool) -> Certainty:
+    """proven: every rival was looked at, the mechanism came before the harm, and (where the recipe requires it) the
     proof is there. A stored baseline cannot show what changed between it and the window, and a handful of scrapes
     proves nothing. possible: the recipe can say no more, or an optional signal is absent."""
     level = 2
-    if match.doubts or match.from_start or hurt_before or _by_stored(context) or context.clock.rarely_scraped:
+    if match.doubts or match.from_start or affected_before or _by_stored(context) or context.clock.rarely_scraped:
         level = 1
     if recipe.support and not any(e.role == "support" for e in match.evidence):
         level = min(level, 1)

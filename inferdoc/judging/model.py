@@ -102,7 +102,7 @@ class Scope(msgspec.Struct):
 
 class EvidenceItem(msgspec.Struct):
     """One observation that speaks for a finding. reference: what it was compared with; shape: whether it left its
-    baseline at once or by degrees, times: how often it did in the window (null where that is not told)."""
+    baseline at once or by degrees, times: how often it did in the window (null where that is unknown)."""
 
     signal: str
     statement: str
@@ -226,8 +226,8 @@ class TraceLink(msgspec.Struct):
 
 class Finding(msgspec.Struct):
     """One root. family: the mechanism that it is a case of; the id is that of the family where its causes cannot be
-    told apart, and members are these causes, whose probabilities sum to that of the finding; request_share: of the
-    requests of its model and role, the part that its pods serve. imminent: nothing hurts yet; the harm is
+    distinguished, and members are these causes, whose probabilities sum to that of the finding; request_share: of the
+    requests of its model and role, the part that its pods serve. imminent: nothing harms yet; the harm is
     extrapolated, and its evidence says when. probability: how often findings like this one were right on fleets that
     no rule was made on; differential: the next candidates; cost_per_hour: money in the currency of [prices] while it
     lasts, None where it maps to no GPU time, or without a price; cluster: what Kubernetes tells of its pods, with
@@ -340,7 +340,7 @@ class Coverage(msgspec.Struct):
 
 
 class Timing(msgspec.Struct):
-    """What the answer took. split: queries that the server found too large, asked in halves; slowest_query: the
+    """What the answer took. split: queries that the server found too large, required in halves; slowest_query: the
     one that took longest, of a server."""
 
     read_seconds: float
@@ -360,7 +360,7 @@ class Elsewhere(msgspec.Struct):
 
 
 class FocusInfo(msgspec.Struct):
-    """What the report is about, as asked for; everything else was read and compared all the same. pods: in focus, of
+    """What the report is about, as requested; everything else was read and compared all the same. pods: in focus, of
     `of_pods` in all; elsewhere: what was found on others."""
 
     model: str | None
@@ -375,7 +375,8 @@ class FocusInfo(msgspec.Struct):
 
 
 class Rising(msgspec.Struct):
-    """What has become worse in the last scrapes, too new to be told from a spike. ask_again: when it can be."""
+    """What has become worse in the last scrapes, too new to be distinguished from a spike. ask_again: when it can
+    be."""
 
     signal: str
     entity: str

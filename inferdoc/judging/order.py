@@ -1,6 +1,6 @@
 """Medians and percentiles of short series, to the last bit those of numpy, which takes ten times as long to begin.
 
-numpy's `percentile` and `median` spend some 50 µs on checks of their arguments; a diagnosis of 512 pods asks for a
+numpy's `percentile` and `median` take some 50 µs on checks of their arguments; a diagnosis of 512 pods requires a
 hundred thousand of them, of some hundred values each.
 """
 

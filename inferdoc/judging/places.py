@@ -2,9 +2,10 @@
 Names come from labels, which are the words of others: each is quoted where a shell would read more into it.
 
 kube-state-metrics knows whose a pod is and where it runs; else the name of the pod tells its workload (`fleet.
-workloads`). What nothing tells is asked of the cluster in place: a step prints `$(kubectl get pod ... nodeName)`, never
-a word to fill in. Series: kube_pod_info (node), kube_pod_owner and kube_replicaset_owner (owner_kind, owner_name),
-kube_horizontalpodautoscaler_info (scaletargetref_name); github.com/kubernetes/kube-state-metrics, docs/metrics.
+workloads`). What nothing tells is evaluated on the cluster in place: a step prints `$(kubectl get pod ... nodeName)`,
+never a word to fill in. Series: kube_pod_info (node), kube_pod_owner and kube_replicaset_owner (owner_kind,
+owner_name), kube_horizontalpodautoscaler_info (scaletargetref_name); github.com/kubernetes/kube-state-metrics,
+docs/metrics.
 """
 
 from __future__ import annotations
@@ -106,14 +107,14 @@ def _pod(places: Places, context: Context, match: Match) -> str:
     return shlex.quote(match.unit.member.pod)
 
 
-def _asked(places: Places, context: Context, match: Match, path: str) -> str:
-    """The cluster asked for a field of the pod, in place."""
+def _required(places: Places, context: Context, match: Match, path: str) -> str:
+    """The cluster requested a field of the pod, in place."""
     return f"$(kubectl{_ns(places, context, match)} get pod {_pod(places, context, match)} -o jsonpath='{path}')"
 
 
 def _node(places: Places, context: Context, match: Match) -> str:
     known = _known_node(places, match)
-    return shlex.quote(known) if known else _asked(places, context, match, "{.spec.nodeName}")
+    return shlex.quote(known) if known else _required(places, context, match, "{.spec.nodeName}")
 
 
 def _known_node(places: Places, match: Match) -> str | None:
@@ -141,7 +142,7 @@ def _labels_selected(places: Places, context: Context, match: Match) -> str:
 
 
 def _labels_saved(places: Places, context: Context, match: Match) -> str:
-    return _asked(places, context, match, f"{{.metadata.annotations.{SAVED}}}")
+    return _required(places, context, match, f"{{.metadata.annotations.{SAVED}}}")
 
 
 def _port(places: Places, context: Context, match: Match) -> str:
@@ -154,7 +155,7 @@ def _workload(places: Places, context: Context, match: Match) -> str:
     member = match.unit.member
     owner = "{.metadata.ownerReferences[0].kind}/{.metadata.ownerReferences[0].name}"
     known = places.workload(member.pool.namespace, member.pod)
-    return shlex.quote(known) if known else _asked(places, context, match, owner)
+    return shlex.quote(known) if known else _required(places, context, match, owner)
 
 
 def _hpa(places: Places, context: Context, match: Match) -> str:
@@ -173,17 +174,17 @@ def _router(places: Places, context: Context, match: Match) -> str:
     namespace = match.unit.member.pool.namespace
     pod = places.routers.get(namespace)
     known = places.workload(namespace, pod) or f"pod/{pod}" if pod else None
-    ask = f"kubectl{_ns(places, context, match)} get deployments -o name | grep -m1 -E 'epp|router|scheduler'"
-    return shlex.quote(known) if known else f"$({ask})"
+    query = f"kubectl{_ns(places, context, match)} get deployments -o name | grep -m1 -E 'epp|router|scheduler'"
+    return shlex.quote(known) if known else f"$({query})"
 
 
 def _gpu(places: Places, context: Context, match: Match) -> str:
     """` -i UUID` of the one GPU that the evidence is about, else nothing: all GPUs of the pod."""
     member, frame = match.unit.member, context.view.frame
-    said = {found.group(1) for e in match.evidence if (found := OF_GPU.search(e.outcome.entity))}
-    if len(said) != 1:
+    texts = {found.group(1) for e in match.evidence if (found := OF_GPU.search(e.outcome.entity))}
+    if len(texts) != 1:
         return ""
-    gpu = said.pop()
+    gpu = texts.pop()
     for signal in GPU_SIGNALS:
         for entity in frame[signal].entities if signal in frame else []:
             if member.owns_gpu(entity) and gpu in (entity.get("gpu"), entity.get("UUID")):

@@ -1,6 +1,6 @@
-"""What a diagnosis reads: the window that was asked for, and the history before it to compare it with.
+"""What a diagnosis reads: the window that was requested, and the history before it to compare it with.
 
-Whoever looks late asks for a window that begins after the trouble did. What was normal stands before it, in the same
+Whoever looks late requires a window that begins after the trouble did. What was normal stands before it, in the same
 source, so the history is read along with the window, on one grid and in one batch: `frame.begin` says where the window
 begins on it.
 """
@@ -38,15 +38,15 @@ def history_ms(window_ms: int) -> int:
     return min(max(window_ms, LEAST_HISTORY_MS), max(MOST_HISTORY_MS - window_ms, LEAST_HISTORY_MS))
 
 
-def names_of(wanted: Sequence[str], catalogue: Catalogue, aliases: Aliases) -> set[str]:
+def names_of(needed: Sequence[str], catalogue: Catalogue, aliases: Aliases) -> set[str]:
     """The series that these signals, and the info metrics that tell of changes, are read from."""
     markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
-    return series_names(wanted, catalogue.signals, aliases).union(markers)
+    return series_names(needed, catalogue.signals, aliases).union(markers)
 
 
 def read_window(
     source: Source,
-    wanted: Sequence[str],
+    needed: Sequence[str],
     catalogue: Catalogue,
     since: Moment | None,
     from_: Moment | None,
@@ -55,13 +55,13 @@ def read_window(
     plateaus: Sequence[tuple[str, float]] = (),
     history: bool = False,
 ) -> tuple[SignalFrame, list[Scrapes]]:
-    """The signals of a window, and every scrape in it; with `history` also of the stretch before it, as far as the
+    """The signals of a window, and every scrape in it; with `history` also of the time range before it, as far as the
     source goes back. A window longer than the data is clipped to the data; one that cannot be read in time to its
     newest part, and a warning says so. plateaus: of a benchmark, by pod
     (`add_telemetry`)."""
     latest = source.latest_ms()
     aliases = catalogue.aliases
-    names = names_of(wanted, catalogue, aliases)
+    names = names_of(needed, catalogue, aliases)
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
@@ -74,7 +74,7 @@ def read_window(
             scrapes = source.scrapes(from_ms - lead_ms, until_ms)
             recent = _recent(source, scrapes, from_ms - lead_ms, until_ms)
             grid, begin = _grid(scrapes, recent, from_ms, until_ms, lead_ms, until == "latest")
-            frame = read_signals(source, wanted, grid, catalogue.signals, aliases, match)
+            frame = read_signals(source, needed, grid, catalogue.signals, aliases, match)
         except SourceError as error:
             if smaller is None or not (lead_ms or isinstance(error, TooSlowError)):
                 raise
@@ -131,21 +131,21 @@ COARSER = 1.5
 
 
 def _interval_ms(
-    scrapes: Sequence[Scrapes], newest_scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, stretch_ms: int
+    scrapes: Sequence[Scrapes], newest_scrapes: Sequence[Scrapes], from_ms: int, until_ms: int, span_ms: int
 ) -> int:
     """The scrape interval of the last ten minutes, or a longer one of any ten minutes of the window: read at the finer
-    interval, what was scraped rarely would be gaps, and rates over too few samples. stretch_ms: length of what was
-    read; of a long one the older part is not told scrape by scrape."""
+    interval, what was scraped rarely would be gaps, and rates over too few samples. span_ms: length of what was
+    read; of a long one the older part is not kept scrape by scrape."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=0)
     recent = scrape_interval_ms(_between(newest_scrapes, newest - LOOK_MS, newest))
-    begin = from_ms if stretch_ms <= WHOLE_MS else max(from_ms, until_ms - TAIL_MS)
+    begin = from_ms if span_ms <= WHOLE_MS else max(from_ms, until_ms - TAIL_MS)
     ends = range(newest - LOOK_MS, begin + LOOK_MS - 1, -LOOK_MS)
     pieces = [_between(scrapes, end - LOOK_MS, end) for end in ends]
-    longest = max((scrape_interval_ms(each) for each in pieces if _is_told(each)), default=recent)
+    longest = max((scrape_interval_ms(each) for each in pieces if _is_known(each)), default=recent)
     return longest if longest >= COARSER * recent else recent
 
 
-def _is_told(scrapes: Iterable[Scrapes]) -> bool:
+def _is_known(scrapes: Iterable[Scrapes]) -> bool:
     """Whether most of the targets were scraped often enough to tell an interval."""
     counts = [len(each.times_ms) for each in scrapes if len(each.times_ms)]
     return sum(count > FEW_SCRAPES for count in counts) > len(counts) / 2

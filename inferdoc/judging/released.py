@@ -1,7 +1,7 @@
 """Impact that no cause explains and that began with a rollout is the rollout's.
 
 Most settings are on no page: fewer places in the batch, another attention backend, a slower image. What shows is that
-the pods that are hurt run another pod template than those whose place they took, and began to serve when the impact
+the pods that are affected run another pod template than those whose place they took, and began to serve when the impact
 began. It stays possible: nothing shows what the template changed. Where no name tells of templates (a StatefulSet, a
 static target, an address alone), pods that most of their pool's starts surround are as new.
 
@@ -76,8 +76,8 @@ def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
 
 def _accused_by_work_alone(root: Cause, context: Context) -> bool:
     """Whether a cause in the hardware shows in what its pods do, and in no counter of a device."""
-    told = (e.outcome.signal for match in root.matches for e in match.evidence)
-    devices = any(signal in context.signals and context.signals[signal].level == "gpu" for signal in told)
+    known = (e.outcome.signal for match in root.matches for e in match.evidence)
+    devices = any(signal in context.signals and context.signals[signal].level == "gpu" for signal in known)
     return root.recipe.kind == "hardware" and not devices
 
 
@@ -85,16 +85,16 @@ def _unlike_its_own(root: Cause, context: Context) -> bool:
     """Whether another pod that the same template made is well: then it is not the template. What a process in an old
     pod was started with is no matter of its template (a tag, a mounted file)."""
     templates, lives = context.view.lineage.templates, context.view.lineage.lives
-    hurt = {templates.get(key, "") for key in root.pods if key in lives and lives[key].came} - {""}
+    affected = {templates.get(key, "") for key in root.pods if key in lives and lives[key].came} - {""}
     others = (m.key for m in context.view.fleet.members if m.pool == root.pool and m.key not in root.pods)
-    return any(templates.get(key) in hurt for key in others)
+    return any(templates.get(key) in affected for key in others)
 
 
 def _match(match: Match, context: Context, recipe: Recipe, began: int, text: str) -> Match | None:
     """The same episode as one of what a process began with at a step; None where something else explains it."""
     inside, unit = context.at(match.onset, match.last), match.unit
-    asked = (*(c for c in recipe.unless if c.when == "any"), *MORE_LOAD)
-    if any(evaluate(condition, inside, unit).holds for condition in asked):
+    required = (*(c for c in recipe.unless if c.when == "any"), *MORE_LOAD)
+    if any(evaluate(condition, inside, unit).holds for condition in required):
         return None
     rollout = Outcome(True, text, STARTED, unit.name, first=began, last=match.last)
     return replace(match, recipe=recipe, evidence=[Evidence("symptom", rollout), *match.evidence], certainty="possible")

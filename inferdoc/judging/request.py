@@ -1,4 +1,4 @@
-"""From what a user asked for to a diagnosis and an exit code."""
+"""From what a user requested to a diagnosis and an exit code."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from inferdoc.times import moment_ms
 SEVERITIES = ("info", "warning", "critical")
 
 
-def diagnosis(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Diagnosis:
-    """Diagnose as asked. asked: the values of the command's options by name."""
-    options = options_of(source, config, catalogue, asked)
-    return diagnose(source, **window_of(asked), options=options, around=asked.get("around"))
+def diagnosis(source: Source, config: Config, catalogue: Catalogue, required: dict[str, Any]) -> Diagnosis:
+    """Diagnose as required. required: the values of the command's options by name."""
+    options = options_of(source, config, catalogue, required)
+    return diagnose(source, **window_of(required), options=options, around=required.get("around"))
 
 
-def window_of(asked: dict[str, Any]) -> dict[str, Any]:
+def window_of(required: dict[str, Any]) -> dict[str, Any]:
     """The window as `diagnose` and `read_window` take it."""
-    return {"since": asked.get("since"), "from_": asked.get("begin"), "until": asked.get("until") or "now"}
+    return {"since": required.get("since"), "from_": required.get("begin"), "until": required.get("until") or "now"}
 
 
-def options_of(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Options:
+def options_of(source: Source, config: Config, catalogue: Catalogue, required: dict[str, Any]) -> Options:
     """What was chosen by options and by the configuration."""
     return Options(
-        match=tuple(matcher(text) for text in asked.get("labels") or ()),
-        wanted=FleetFilter(*(asked.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
+        match=tuple(matcher(text) for text in required.get("labels") or ()),
+        selected=FleetFilter(*(required.get(k) for k in ("model", "namespace", "tier", "role", "pod", "cluster"))),
         assignments=assignments_of(config.pods),
-        baseline=_baseline(asked.get("baseline"), source, config),
+        baseline=_baseline(required.get("baseline"), source, config),
         stored=baselines_folder(config),
         links=Links(config.runbook_base, config.links.dashboard_base),
         catalogue=catalogue,
-        deep=bool(asked.get("deep")),
+        deep=bool(required.get("deep")),
     )
 
 
@@ -64,10 +64,10 @@ def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, in
             )
         return named(folder, text)
     latest = source.latest_ms()
-    stretch = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
-    if stretch[0] >= stretch[1]:
+    span = moment_ms(begin, latest, what="--baseline"), moment_ms(end, latest, what="--baseline")
+    if span[0] >= span[1]:
         raise InferdocError("--baseline is empty: its beginning is not before its end")
-    return stretch
+    return span
 
 
 def exit_code(answer: Diagnosis, fail_on: str) -> int:

@@ -43,13 +43,13 @@ from inferdoc.times import Moment, resolve_window
 
 @dataclass
 class Options:
-    """What the user chose. match: label matchers for every selector; wanted: what the report is about; baseline: (from,
+    """What the user chose. match: label matchers for every selector; needed: what the report is about; baseline: (from,
     until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
-    window without history is held against (None: none is); lenient: a name of `wanted` that is nobody's is passed over
+    window without history is held against (None: none is); lenient: a name of `needed` that is nobody's is passed over
     with a warning; deep: whether all pods are read in full, however many."""
 
     match: tuple[Matcher, ...] = ()
-    wanted: FleetFilter = field(default_factory=FleetFilter)
+    selected: FleetFilter = field(default_factory=FleetFilter)
     assignments: Sequence[Assignment] = ()
     baseline: tuple[int, int] | StoredBaseline | Lifetime | None = None
     stored: Path | None = None
@@ -61,11 +61,11 @@ class Options:
 
 @dataclass
 class Session:
-    """source, catalogue, options: what was asked; frame: the signals of history and window; scrapes: when targets were
-    scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
+    """source, catalogue, options: what was required; frame: the signals of history and window; scrapes: when targets
+    were scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
     engines are older than, where their pages show it; lineage: which pod took over from which; context: where
-    conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has;
-    scan: of the whole fleet, where a part of it was read."""
+    conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has; scan:
+    of the whole fleet, where a part of it was read."""
 
     source: Source
     catalogue: Catalogue
@@ -164,13 +164,13 @@ TIER_SIGNALS = ("gpu_util", "sm_clock", XID)
 
 
 Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline | Lifetime
-"""A baseline from elsewhere: a stretch of the source (its rung; from, until in milliseconds), a stored one, or
+"""A baseline from elsewhere: a time range of the source (its reference; from, until in milliseconds), a stored one, or
 what the counters hold since their processes began."""
 
 
 @dataclass
 class Inquiry:
-    """One diagnosis: what is asked of which source, and the seconds that reading has taken so far."""
+    """One diagnosis: what is evaluated on which source, and the seconds that reading has taken so far."""
 
     source: Source
     catalogue: Catalogue
@@ -198,9 +198,9 @@ class Inquiry:
         finally:
             self.seconds += time.perf_counter() - began
 
-    def session(self, wanted: Sequence[str], lead: Lead | None, scan: Scan | None = None) -> Session:
+    def session(self, needed: Sequence[str], lead: Lead | None, scan: Scan | None = None) -> Session:
         """Read these signals. scan: of the whole fleet, where a part of it is read. Raises InferdocError."""
-        session, seconds = read(self.source, self.catalogue, self.options, self.window, lead, wanted)
+        session, seconds = read(self.source, self.catalogue, self.options, self.window, lead, needed)
         self.seconds += seconds
         session.scan = scan
         return session
@@ -217,24 +217,24 @@ def read(
     options: Options,
     window: tuple[Moment | None, Moment | None, Moment],
     lead: Lead | None,
-    wanted: Sequence[str],
+    needed: Sequence[str],
 ) -> tuple[Session, float]:
     """Read these signals of a window with its history, or with a baseline from elsewhere in the place of the history.
     Returns the seconds that it took as well. Raises InferdocError where a stored baseline is of another fleet."""
     began = time.perf_counter()
-    frame, scrapes = read_window(source, wanted, catalogue, *window, options.match, history=lead is None)
+    frame, scrapes = read_window(source, needed, catalogue, *window, options.match, history=lead is None)
     present = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
     baseline: Grid | None = None
     kind: BaselineKind = "none"
     past: Past | None = None
     if isinstance(lead, StoredBaseline):
         everyone = resolve(frame, catalogue.tiers, options.assignments).members
-        check(lead, filter(options.wanted.keeps, everyone), catalogue.flags.older_than(present))
+        check(lead, filter(options.selected.keeps, everyone), catalogue.flags.older_than(present))
         earlier = lead_of(lead, frame, everyone)
         baseline, kind = earlier.grid, "stored"
         frame.prepend(earlier)
     elif isinstance(lead, Lifetime):
-        past = lead.lead(source, frame, wanted, catalogue, options.match)
+        past = lead.lead(source, frame, needed, catalogue, options.match)
         baseline, kind = past.frame.grid, "lifetime"
         frame.prepend(past.frame)
     elif lead is not None:
@@ -242,7 +242,7 @@ def read(
         count = max(1, (end - begin) // frame.grid.step_ms + 1)
         baseline = replace(frame.grid, start_ms=begin, count=count)
         aliases = catalogue.aliases
-        frame.prepend(read_signals(source, wanted, baseline, catalogue.signals, aliases, options.match))
+        frame.prepend(read_signals(source, needed, baseline, catalogue.signals, aliases, options.match))
     infos = _infos(source, frame.grid, catalogue, present, options.match)
     owners = _owners(source, frame.grid, present)
     seconds = time.perf_counter() - began
@@ -328,7 +328,7 @@ def _session(
     shown = of_engines(catalogue.signals, exporters, engines) if engines else catalogue.signals
     context = Context(view, shown, catalogue.tiers, clock, slo=catalogue.slos)
     older_than = catalogue.flags.older_than(present)
-    focus = focus_on(options.wanted, fleet, lineage, scrapes, lenient=options.lenient)
+    focus = focus_on(options.selected, fleet, lineage, scrapes, lenient=options.lenient)
     alone = lost_peers(options.match, fleet, scrapes) if options.match else None
     source.warnings += [one for one in (*focus.warnings, alone) if one is not None and one not in source.warnings]
     return Session(source, catalogue, options, frame, scrapes, infos, older_than, lineage, context, focus, present)

@@ -20,8 +20,8 @@ def elsewhere(flags: Iterable[str], engines: Sequence[Exporter]) -> str:
     if not engines or any(engine.exporter == MAIN for engine in engines):
         return ""
     named = list(flags)
-    told = [_of_engine(named, engine) for engine in engines] if named else []
-    return "".join(f" ({words})" for words in told)
+    known = [_of_engine(named, engine) for engine in engines] if named else []
+    return "".join(f" ({words})" for words in known)
 
 
 def _of_engine(flags: Sequence[str], engine: Exporter) -> str:

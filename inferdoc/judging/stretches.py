@@ -1,7 +1,7 @@
-"""The first stretch of a series that stays outside: long enough, and outside often enough. Many rows at once.
+"""The first span of a series that stays outside: long enough, and outside often enough. Many rows at once.
 
 Most rows answer at the first look, from the first outside step to the last: that look is arithmetic on running counts.
-The others are looked at one by one, shortened at their longest gap until a stretch is dense enough.
+The others are looked at one by one, shortened at their longest gap until a time range is dense enough.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ SHORT = 2**15 - 1
 
 @dataclass(frozen=True)
 class Counts:
-    """How many steps of a mask lie in a stretch. mask: bool[R, T]."""
+    """How many steps of a mask lie in a time range. mask: bool[R, T]."""
 
     mask: np.ndarray
 
     def between(self, first: np.ndarray, stop: np.ndarray) -> np.ndarray:
-        """int32[R]: of each row in [first, stop), cut at its ends. Running counts would answer for any stretch, but
+        """int32[R]: of each row in [first, stop), cut at its ends. Running counts would answer for any interval, but
         take as long as ten such sums."""
         steps = self.mask.shape[1]
         kind = np.int16 if steps < SHORT else np.int32  # half as wide is twice as fast
@@ -47,7 +47,7 @@ def runs(mask: np.ndarray) -> list[tuple[int, int]]:
 
 
 def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
-    """First and last outside step, int64[R] each, of the first stretch of each row that stays outside; NONE where there
+    """First and last outside step, int64[R] each, of the first span of each row that stays outside; NONE where there
     is none. out, finite: bool[R, T]; a step before which a row is not looked at is in neither."""
     rows, steps = out.shape
     starts, lasts = np.full(rows, NONE), np.full(rows, NONE)
@@ -66,7 +66,7 @@ def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> 
     dense = outside.between(first, first + need) >= rule.share * seen.between(first, first + need)
     at_once = long_enough & often & dense
     starts[at_once], lasts[at_once] = first[at_once], last[at_once]
-    # A row that is outside for fewer steps in all than any stretch must have, without a gap, needs no second look.
+    # A row that is outside for fewer steps in all than any interval must have, without a gap, needs no second look.
     hopeless = (inside_out < clock.out_steps) & (inside_seen == last - first + 1)
     for row in np.flatnonzero(long_enough & ~at_once & ~hopeless):
         starts[row], lasts[row] = _first_dense(out[row], finite[row], rule, clock)
@@ -74,12 +74,12 @@ def sustained(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> 
 
 
 def needed_steps(start: np.ndarray, steps: int, rule: Rule, clock: Clock) -> np.ndarray:
-    """int64[R]: how long a stretch that begins at a step must be; what is asked for in one piece may be cut to half of
-    what is left of the window."""
+    """int64[R]: how long a time range that begins at a step must be; what is requested in one piece may be cut to half
+    of what is left of the window."""
     need = np.full(len(start), clock.out_steps)
     if rule.hold_seconds is not None:
-        asked = int(np.ceil(rule.hold_seconds / clock.step_seconds))
-        need = np.maximum(need, np.minimum(asked, (steps - start) // 2))
+        required = int(np.ceil(rule.hold_seconds / clock.step_seconds))
+        need = np.maximum(need, np.minimum(required, (steps - start) // 2))
     return need
 
 
@@ -96,7 +96,7 @@ def _first_dense(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) 
     gaps, near = np.diff(indices), np.searchsorted(indices, indices + needs - 1).tolist()
     begins_dense, each_gap = dense.tolist(), gaps.tolist()
     place = 0
-    while place < len(indices) and near[place] < len(indices):  # else what is left is shorter than a stretch must be
+    while place < len(indices) and near[place] < len(indices):  # else what is left is shorter than a time range must be
         if begins_dense[place]:
             ends = _ends(gaps[place:]) + place
             lasts = indices[ends]
@@ -105,7 +105,7 @@ def _first_dense(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) 
             kept = lasts[often & (ends >= near[place])]
             if len(kept):
                 return int(indices[place]), int(kept[-1])
-        # What is too near for a stretch is passed over up to the longest gap in it, else a step at a time.
+        # What is too near for a time range is passed over up to the longest gap in it, else a step at a time.
         ahead = each_gap[place : near[place]]
         longest = max(ahead)
         place += ahead.index(longest) + 1 if longest > 1 else 1
@@ -113,8 +113,8 @@ def _first_dense(out: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) 
 
 
 def _ends(gaps: np.ndarray) -> np.ndarray:
-    """Where a stretch of outside steps may end, in order: at its last one, and wherever it is shortened to when it is
-    cut at its longest gap (the first of equal ones) again and again. gaps: int64[n - 1] between n outside steps."""
+    """Where a time range of outside steps may end, in order: at its last one, and wherever it is shortened to when it
+    is cut at its longest gap (the first of equal ones) again and again. gaps: int64[n - 1] between n outside steps."""
     longest = np.maximum.accumulate(gaps)
     cut = np.flatnonzero((gaps > 1) & (gaps > np.concatenate([[0], longest[:-1]])))
     return np.append(cut, len(gaps))
@@ -124,7 +124,7 @@ def beginnings(
     out: np.ndarray, finite: np.ndarray, starts: np.ndarray, lasts: np.ndarray, need: int, share: float
 ) -> np.ndarray:
     """int64[R]: the first step of each episode [start, last] without what only happened before it: a beginning that is
-    outside less often than the share that is asked for, or less than half as often as the later half, is none of it."""
+    outside less often than the share that is requested, or less than half as often as the later half, is none of it."""
     rows, steps = np.arange(len(out)), out.shape[1]
     outside, seen = Counts(out), Counts(finite)
     middle = (starts + lasts + 1) // 2

@@ -19,7 +19,7 @@ from inferdoc.source.identity import Key
 
 WORK = ("generation_tokens_rate", "prompt_tokens_rate")
 SAME_WORK = 0.02
-"""What is read twice of one process differs by what lies between two scrapes at the ends of a stretch; two pods that
+"""What is read twice of one process differs by what lies between two scrapes at the ends of a time range; two pods that
 share a load at random differ by more until they have finished some 5,000 requests each (Poisson)."""
 POD_LABELS = ("cluster", "namespace", "pod")
 TARGET_LABELS = (*POD_LABELS, "instance", "job")
@@ -213,9 +213,9 @@ def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix 
     for index, entity in enumerate(matrix.entities):
         who = entity.member if entity.get("pod") else processes.get(entity.member)
         if who is not None:
-            alike = groups.setdefault((who, entity.engine, entity.get("model_name")), [])
-            if not alike or entity.get("pod") or _same_work(frame, matrix.entities[alike[0]], entity):
-                alike.append(index)
+            similar = groups.setdefault((who, entity.engine, entity.get("model_name")), [])
+            if not similar or entity.get("pod") or _same_work(frame, matrix.entities[similar[0]], entity):
+                similar.append(index)
     entities, values = [], []
     for indices in groups.values():
         present = np.isfinite(matrix.values[indices]).sum(axis=0).astype(np.float64)

@@ -58,12 +58,12 @@ def nothing_to_judge(visibility: Visibility) -> list[NotJudged]:
 def _for_these_pods(missing: list[str], visibility: Visibility) -> Absence:
     """Of signals that others show."""
     ways = dict.fromkeys(visibility.catalogue.signals[name].enable for name in missing)
-    cures = "; ".join(way for way in ways if way)
-    return Absence("blind", f"not shown for these pods, or not joined to them{': ' if cures else ''}{cures}")
+    remedies = "; ".join(way for way in ways if way)
+    return Absence("blind", f"not shown for these pods, or not joined to them{': ' if remedies else ''}{remedies}")
 
 
 def _entry(name: str, missing: list[str], reason: Absence) -> NotJudged:
-    return NotJudged(name, missing, reason.cure, reason.kind)
+    return NotJudged(name, missing, reason.remedy, reason.kind)
 
 
 def explain_unknown(answer: Diagnosis, session: Session) -> None:

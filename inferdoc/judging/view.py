@@ -62,7 +62,7 @@ class Trace:
 @dataclass
 class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
-    values stand before those of the frame; lead_kind: which rung that is; lead_name: of a stored one; lead_means:
+    values stand before those of the frame; lead_kind: which reference that is; lead_name: of a stored one; lead_means:
     signals of which it holds a mean over days and nights alone; wide: signals
     above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
     unit lacks a signal."""
@@ -294,10 +294,10 @@ class View:
 
     def siblings(self, unit: Unit, role: str) -> list[Unit]:
         """Units of another role that serve the same model in the same namespace."""
-        wanted = unit.member.pool.family
-        if (wanted, role) not in self._groups:
-            self._groups[wanted, role] = [u for u in self._by_family[wanted] if u.member.role == role]
-        return self._groups[wanted, role]
+        needed = unit.member.pool.family
+        if (needed, role) not in self._groups:
+            self._groups[needed, role] = [u for u in self._by_family[needed] if u.member.role == role]
+        return self._groups[needed, role]
 
     @cached_property
     def _by_family(self) -> dict[tuple[str, str, str], list[Unit]]:

@@ -1,7 +1,7 @@
 """Why a signal is not visible, and what would make it so.
 
 Three kinds of absence: `off`, of a feature that is not in use; `later`, of a series that comes with its first event;
-and `blind`, of what could be seen if somebody scraped it, switched it on or no longer dropped it. Told from what the
+and `blind`, of what could be seen if somebody scraped it, switched it on or no longer dropped it. Derived from what the
 catalogue declares of each series (its exporter, its release, what it needs) and from the names that the source has.
 """
 
@@ -36,10 +36,10 @@ EASIEST: Mapping[AbsenceKind, int] = {"later": 0, "blind": 1, "off": 2}
 
 @dataclass(frozen=True)
 class Absence:
-    """kind: see the module; cure: what to do, or for `off` what is not in use, or for `later` what brings it."""
+    """kind: see the module; remedy: what to do, or for `off` what is not in use, or for `later` what brings it."""
 
     kind: AbsenceKind
-    cure: str
+    remedy: str
 
 
 @dataclass
@@ -96,7 +96,7 @@ class Visibility:
         enable = self._enable(readings[ways.index(way)], declared)
         if off and enable:
             return Absence("off", enable)
-        return Absence("off", way.cure) if off else way
+        return Absence("off", way.remedy) if off else way
 
     def _ways(self, signal: Signal) -> list[Reading]:
         """The readings of a signal without those of engines that nobody runs here."""
@@ -104,7 +104,7 @@ class Visibility:
         return [way for way in signal.readings if not there or engines_of(way, self._declared) <= there]
 
     def _enable(self, reading: Reading, signal: Signal) -> str | None:
-        """What to switch on, as it is said of a signal: that is about the main engine, and about no engine."""
+        """What to switch on, as text about a signal: that is about the main engine, and about no engine."""
         return signal.enable if engines_of(reading, self._declared) <= {MAIN} else None
 
     def _in_use(self, series: str) -> bool:
@@ -112,8 +112,8 @@ class Visibility:
         exporter, metric = self._declared.get(series, (None, None))
         if exporter is None or metric is None or metric.needs is None:
             return False
-        alike = (name for name, other in exporter.metrics.items() if other.needs == metric.needs)
-        return any(self._there(name) or self._there(f"{name}_count") for name in alike)
+        similar = (name for name, other in exporter.metrics.items() if other.needs == metric.needs)
+        return any(self._there(name) or self._there(f"{name}_count") for name in similar)
 
     def _of_reading(self, reading: Reading, enable: str | None) -> Absence:
         if reading.cohort is not None and (reading.of is None or reading.of in self.visible):
@@ -137,8 +137,8 @@ class Visibility:
         exporter, metric = self._declared[series]
         if (exporter.exporter, _family(series)) not in self._scraped:
             has_page = exporter.endpoint.startswith("/")
-            asked = enable if enable and (enable.startswith("scrape ") or not has_page) else None
-            return Absence("blind", asked or f"scrape the {exporter.title}: {exporter.endpoint}")
+            required = enable if enable and (enable.startswith("scrape ") or not has_page) else None
+            return Absence("blind", required or f"scrape the {exporter.title}: {exporter.endpoint}")
         host = self._hosts.get(exporter.exporter)
         if host is not None and not metric.needs:
             return Absence("blind", f"the {host} shows a part of the metrics of {exporter.title}; check its engine")
@@ -156,9 +156,9 @@ class Visibility:
     def tells(self, condition: Condition, more: Collection[str] = ()) -> bool:
         """Whether a condition can be answered with what is visible, and with `more` signals."""
         if isinstance(condition, OfParts):
-            told = sum(self.tells(part, more) for part in condition.parts)
+            known = sum(self.tells(part, more) for part in condition.parts)
             least = condition.k if isinstance(condition, KOf) else len(condition.parts)
-            return told >= (1 if isinstance(condition, AnyOf | Witnesses) else least)
+            return known >= (1 if isinstance(condition, AnyOf | Witnesses) else least)
         if isinstance(condition, Presence) and not condition.there:
             return True
         return all(signal in self.visible or signal in more for signal in condition.signals)
@@ -197,11 +197,13 @@ def _effort(reason: Absence) -> int:
 
 
 def _hardest(reasons: Iterable[Absence]) -> Absence:
-    """Of several reasons the hardest, with all that would cure it."""
+    """Of several reasons the hardest, with all that would remedy it."""
     given = list(reasons)
     kind = max(given, key=_effort).kind
-    cures = dict.fromkeys(reason.cure for reason in given if reason.kind == kind)
-    longest = [cure for cure in cures if not any(other != cure and other.startswith(cure) for other in cures)]
+    remedies = dict.fromkeys(reason.remedy for reason in given if reason.kind == kind)
+    longest = [
+        remedy for remedy in remedies if not any(other != remedy and other.startswith(remedy) for other in remedies)
+    ]
     return Absence(kind, "; ".join(longest))
 
 
@@ -212,11 +214,11 @@ def _family(series: str) -> str:
 
 def gains(visibility: Visibility, recipes: Iterable[Recipe], absent: Iterable[str]) -> dict[str, list[str]]:
     """Cure of a blind spot -> the causes that could be judged with it alone, most first, those without any last."""
-    by_cure: dict[str, list[str]] = {}
+    by_remedy: dict[str, list[str]] = {}
     for name in absent:
         reason = visibility.absence(name)
         if reason.kind == "blind":
-            by_cure.setdefault(reason.cure, []).append(name)
+            by_remedy.setdefault(reason.remedy, []).append(name)
     unjudged = [recipe for recipe in recipes if not visibility.judges(recipe)]
-    gained = {cure: [r.id for r in unjudged if visibility.judges(r, names)] for cure, names in by_cure.items()}
+    gained = {remedy: [r.id for r in unjudged if visibility.judges(r, names)] for remedy, names in by_remedy.items()}
     return dict(sorted(gained.items(), key=lambda item: -len(item[1])))

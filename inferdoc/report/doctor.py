@@ -226,7 +226,7 @@ def _missing(visibility: Visibility, needed: Sequence[str], verbose: bool) -> It
         causes: dict[str, list[str]] = {}
         for name, reason in reasons.items():
             if reason.kind == kind:
-                causes.setdefault(reason.cure, []).append(name)
+                causes.setdefault(reason.remedy, []).append(name)
         if causes:
             yield ""
             yield HEADS[kind]

@@ -274,7 +274,7 @@ def _lines(row: HealthRow, found: dict[str, list[Row]], catalogue: Catalogue, se
             yield Line(row, name, tier, role, signal.unit, values, states, sights)
             sights = ()
         if not groups:
-            yield Line(row, name, "", "", signal.unit, (), (), sights, seen.visibility.absence(name).cure)
+            yield Line(row, name, "", "", signal.unit, (), (), sights, seen.visibility.absence(name).remedy)
             sights = ()
 
 

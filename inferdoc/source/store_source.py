@@ -368,7 +368,8 @@ class StoreSource(Readable):
         return sum(counts[name] for name in names if name in counts) <= MOST_SHARE * self._store.budget.values
 
     def _version(self) -> int:
-        """Changes when another process commits to the store (https://www.sqlite.org/pragma.html#pragma_data_version)."""
+        """Changes when another process commits to the store
+        (https://www.sqlite.org/pragma.html#pragma_data_version)."""
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _blocks(self, start_ms: int, end_ms: int, requested: frozenset[str]) -> list[Block]:

@@ -30,7 +30,7 @@ from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, saya
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import Recorded
 from inferdoc.judging.conditions import promql
-from inferdoc.judging.conditions.render import JOIN, Said
+from inferdoc.judging.conditions.render import JOIN, Expression
 
 MOST_PODS, BASES_TRIED, MOST_BARS = 12, 500, 6
 
@@ -53,7 +53,7 @@ class Composition:
     rendering: Recorded
     records: Collection[str]
     _names: dict[Condition, str | None] = field(default_factory=dict)
-    _in_promql: dict[Condition, Said | None] = field(default_factory=dict)
+    _in_promql: dict[Condition, Expression | None] = field(default_factory=dict)
 
     def name(self, condition: Condition) -> str | None:
         """The record of a condition; None where it has none of its own."""
@@ -96,7 +96,7 @@ class Composition:
     def said(self, condition: Condition) -> bool:
         return self.in_promql(condition.part if isinstance(condition, Not) else condition) is not None
 
-    def in_promql(self, condition: Condition) -> Said | None:
+    def in_promql(self, condition: Condition) -> Expression | None:
         """A condition as PromQL; None where PromQL cannot say it."""
         if condition not in self._in_promql:
             self._in_promql[condition] = promql(condition, self.rendering)

@@ -67,7 +67,7 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     window nor a baseline. values: float64[T]; the same, or a copy with NaN in their place."""
     history = values[clock.lead : clock.begin]
     finite = np.isfinite(history)
-    if finite.sum() < clock.least_calm:
+    if finite.sum() < clock.least_baseline:
         return values
     low, middle, high = percentiles(np.sort(history[finite]), (0.25, 0.5, 0.75))
     spread = SIGMAS * (high - low) / IQR_TO_SIGMA
@@ -79,7 +79,7 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     steps = np.flatnonzero(out)
     if not len(steps):
         return values
-    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_calm) + 1)
+    groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_baseline) + 1)
     over = [g for g in groups if len(history) - 1 - g[-1] > clock.out_steps + clock.window_steps]
     began = int(np.argmax(finite))
     warm_up = [g for g in over if g[0] <= began + clock.window_steps]
@@ -103,10 +103,10 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
     signed = np.where(finite, values if rule.up else -values, -np.inf)
     first = int(np.argmax(finite))
     # A record of the first windows may be a warm-up (`warmed`), so what follows need not beat it to be looked at.
-    early = min(first + clock.least_calm, len(values)) - 1
+    early = min(first + clock.least_baseline, len(values)) - 1
     record = np.full(len(values), -np.inf)
     record[early:] = np.maximum.accumulate(signed[early:])
-    earliest = max(clock.lead, first + clock.least_calm)
+    earliest = max(clock.lead, first + clock.least_baseline)
     if earliest >= len(values):
         return None
     if not _can_leave(np.sort(values[finite]), rule):
@@ -141,7 +141,7 @@ def against(
     is too short to compare with."""
     before = values[:split]
     calm = before[np.isfinite(before)]
-    if len(calm) < max(3, clock.calm_steps // 4) or split < clock.calm_steps:
+    if len(calm) < max(3, clock.baseline_steps // 4) or split < clock.baseline_steps:
         return None
     middle, band = calm_band(warmed(calm, rule), rule)
     after = values[split:]

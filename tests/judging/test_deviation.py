@@ -16,7 +16,7 @@ from tests.judging.frames import CLOCK, WINDOW
 steady = settings(derandomize=True, deadline=None, max_examples=120)
 NAN = np.nan
 N = 120
-CALM_STEPS, OUT_STEPS = CLOCK.calm_steps, CLOCK.out_steps
+CALM_STEPS, OUT_STEPS = CLOCK.baseline_steps, CLOCK.out_steps
 RISE, FALL = Rule(1.5), Rule(0.7)
 
 seeds = st.integers(0, 2**32 - 1)
@@ -42,10 +42,10 @@ def test_the_clock_counts_seconds_and_scrapes():
     assert MIN_CALM_SECONDS / 2 <= CALM_STEPS <= MIN_CALM_SECONDS / 2 + 1
     assert OUT_STEPS == MIN_OUT_SECONDS / 2
     slow = Clock(15.0, 15.0, 5)
-    assert slow.out_steps == MIN_OUT_SCRAPES and slow.calm_steps == 15
+    assert slow.out_steps == MIN_OUT_SCRAPES and slow.baseline_steps == 15
     thinned = Clock(60.0, 15.0, 5)
-    assert thinned.out_steps == 2 and thinned.calm_steps == 4
-    assert Clock(2.0, 2.0, 5, lead=300).calm_steps == 300, "a chosen baseline is calm as a whole"
+    assert thinned.out_steps == 2 and thinned.baseline_steps == 4
+    assert Clock(2.0, 2.0, 5, lead=300).baseline_steps == 300, "a chosen baseline is calm as a whole"
 
 
 # ---- noise ----------------------------------------------------------------------------------------------------------
@@ -96,8 +96,8 @@ def test_a_step_is_found_within_a_window_of_its_place(place, seed, level):
     assert found is not None
     assert place <= found.start <= place + WINDOW
     assert found.last == N - 1
-    assert found.calm == pytest.approx(level, rel=0.15) and found.observed == pytest.approx(3 * level, rel=0.15)
-    assert found.calm < found.band < found.observed
+    assert found.baseline == pytest.approx(level, rel=0.15) and found.observed == pytest.approx(3 * level, rel=0.15)
+    assert found.baseline < found.band < found.observed
 
 
 @given(place=places, seed=seeds, level=levels)
@@ -107,7 +107,7 @@ def test_a_fall_is_found_within_a_window_of_its_place(place, seed, level):
     values[place + WINDOW - 1 :] /= 3
     found = find(smoothed(values), FALL, CLOCK)
     assert found is not None and place <= found.start <= place + WINDOW
-    assert found.observed < found.band < found.calm
+    assert found.observed < found.band < found.baseline
     assert find(smoothed(values), RISE, CLOCK) is None, "a fall is no rise"
 
 

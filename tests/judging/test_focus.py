@@ -93,8 +93,8 @@ def test_label_matchers_that_remove_the_peers_are_warned_about():
 def test_the_sick_pod_is_found_among_its_peers_and_the_well_one_says_where_to_look(store_of):
     source = open_source(store=store_of("slow-replica"))
     whole = diagnose(source)
-    sick = diagnose(source, options=Options(wanted=FleetFilter(pod="vllm-1")))
-    well = diagnose(source, options=Options(wanted=FleetFilter(pod="vllm-0")))
+    sick = diagnose(source, options=Options(selected=FleetFilter(pod="vllm-1")))
+    well = diagnose(source, options=Options(selected=FleetFilter(pod="vllm-0")))
     source.close()
     assert [f.id for f in whole.findings] == ["slow-gpu"] and whole.focus is None
     assert sick.findings == whole.findings and sick.verdict == whole.verdict

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.judging.references.providers import HOUR_MS, WORSE, _block, _much_worse, _worse, earlier_stretch
+from inferdoc.judging.references.providers import HOUR_MS, WORSE, _block, _much_worse, _worse, earlier_span
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
@@ -120,5 +120,5 @@ def session_where(waits):
     ],
 )
 def test_the_nearest_block_before_a_climb_is_the_reference(waits, hours):
-    lead = earlier_stretch(session_where(waits))
+    lead = earlier_span(session_where(waits))
     assert (lead and (lead[0], round((WINDOW.start_ms - lead[1][1]) / HOUR_MS, 2))) == (hours and ("history", hours))

@@ -128,7 +128,7 @@ def test_lower_rungs_that_were_not_asked_are_asked_where_nothing_explains_what_h
 
 def test_whoever_is_named_is_read_in_full():
     store = merged_store([FLEETS / "control-steady.om.gz", FLEETS / "control-bursts.om.gz"])
-    _, named = both(store, wanted=FleetFilter(namespace="n1"))
+    _, named = both(store, selected=FleetFilter(namespace="n1"))
     assert named.coverage.scanned is None
 
 

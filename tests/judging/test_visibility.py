@@ -47,7 +47,7 @@ NEWEST = max(catalogue().flags.landmarks, key=lambda name: version(catalogue().f
 )
 def test_a_signal_is_absent_for_a_reason(signal: str, source: Visibility, kind: str, words: str) -> None:
     reason = source.absence(signal)
-    assert reason.kind == kind and words in reason.cure, reason
+    assert reason.kind == kind and words in reason.remedy, reason
 
 
 def test_a_feature_that_is_in_use_is_not_off() -> None:
@@ -59,7 +59,7 @@ def test_a_feature_that_is_in_use_is_not_off() -> None:
 
 def test_every_signal_has_a_reason_and_a_cure() -> None:
     for source in (seen(), Visibility(catalogue(), set(), set())):
-        assert all(source.absence(name).cure for name in catalogue().signals)
+        assert all(source.absence(name).remedy for name in catalogue().signals)
 
 
 def test_nothing_is_missing_where_all_is_visible() -> None:
@@ -71,7 +71,7 @@ def test_what_a_cure_gains_can_then_be_judged() -> None:
     source = seen(visible=tuple(name for name in catalogue().signals if not name.startswith(("hpa_", "throttle"))))
     cures = gains(source, catalogue().recipes.values(), [s for s in catalogue().signals if s not in source.visible])
     for cure, names in cures.items():
-        more = [s for s in catalogue().signals if s not in source.visible and source.absence(s).cure == cure]
+        more = [s for s in catalogue().signals if s not in source.visible and source.absence(s).remedy == cure]
         for name in names:
             assert not source.judges(catalogue().recipes[name])
             assert source.judges(catalogue().recipes[name], more)
@@ -80,5 +80,5 @@ def test_what_a_cure_gains_can_then_be_judged() -> None:
 
 def test_of_alternatives_the_easiest_counts_and_of_needs_the_hardest() -> None:
     corrupted = catalogue().recipes["silent-output-corruption"]
-    assert seen().reason(corrupted).cure == "set VLLM_COMPUTE_NANS_IN_LOGITS=1"
+    assert seen().reason(corrupted).remedy == "set VLLM_COMPUTE_NANS_IN_LOGITS=1"
     assert seen().reason(catalogue().recipes["spec-acceptance-decay"]).kind == "off"

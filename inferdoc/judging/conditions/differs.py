@@ -13,7 +13,7 @@ from inferdoc.catalogue.conditions import Odd
 from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
+from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
 from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.stretches import NONE, held
@@ -23,12 +23,12 @@ from inferdoc.words import figure
 
 def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:
     """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
-    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Odd, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Odd, context: Context, queries: Sequence[Query]) -> list[Outcome]:
     """The same of many units at once."""
-    answers: list[Outcome | list[_Compared]] = [_compared(condition, context, ask) for ask in asks]
+    answers: list[Outcome | list[_Compared]] = [_compared(condition, context, query) for query in queries]
     rows = [row for answer in answers if isinstance(answer, list) for row in answer]
     outcomes = iter(_odd(condition, context, rows) if rows else ())
     return [
@@ -46,9 +46,9 @@ class _Compared(NamedTuple):
     usual: np.ndarray
 
 
-def _compared(condition: Odd, context: Context, ask: Ask) -> Outcome | list[_Compared]:
+def _compared(condition: Odd, context: Context, query: Query) -> Outcome | list[_Compared]:
     """The rows to compare of a unit, or the answer where there is nothing to compare, or only means."""
-    signal, unit = condition.signal, ask.unit
+    signal, unit = condition.signal, query.unit
     title, measure, level = (getattr(context.signals[signal], name) for name in ("title", "unit", "level"))
     if level in ("gpu", "tenant"):
         parts = context.view.gpus(unit, signal) if level == "gpu" else context.view.tenants(unit, signal)
@@ -59,7 +59,7 @@ def _compared(condition: Odd, context: Context, ask: Ask) -> Outcome | list[_Com
             return Outcome(None, text, signal, unit.name, measure)
         others = medians_of_others(rows_of(list(parts.values())))
         return [
-            _Compared(f"{unit.name} {name}", ask.split, row, rest)
+            _Compared(f"{unit.name} {name}", query.split, row, rest)
             for (name, row), rest in zip(parts.items(), others, strict=True)
         ]
     series = context.view.get(unit, signal)
@@ -69,8 +69,8 @@ def _compared(condition: Odd, context: Context, ask: Ask) -> Outcome | list[_Com
     if usual is None:
         return Outcome(None, f"{title}: no peer to compare with", signal, unit.name, measure)
     if condition.average:
-        return _on_average(condition, context.at(ask.split, ask.last), unit.name, series.values, usual)
-    return [_Compared(unit.name, ask.split, series.values, usual)]
+        return _on_average(condition, context.at(query.split, query.last), unit.name, series.values, usual)
+    return [_Compared(unit.name, query.split, series.values, usual)]
 
 
 def _first_that_holds(outcomes: Sequence[Outcome]) -> Outcome:
@@ -90,7 +90,7 @@ def _odd(condition: Odd, context: Context, rows: Sequence[_Compared]) -> list[Ou
         seen = np.isfinite(ratio)
         finite = seen & (np.arange(own.shape[1]) >= np.array([row.split or 0 for row in rows])[:, np.newaxis])
         mask = finite & (np.abs(own - usual) > floor) & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
-    rule = rule_asked(condition, factor)
+    rule = rule_of_condition(condition, factor)
     starts, lasts = held(mask, finite, rule, context.clock)
     stands = starts != NONE
     looked_at = np.where(stands[:, np.newaxis], mask, finite)

@@ -21,7 +21,7 @@ def rank_correlation(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:
-    """Ranks from 0; equal values share the mean of theirs, so that a flat stretch does not look like a rise."""
+    """Ranks from 0; equal values share the mean of theirs, so that a flat span does not look like a rise."""
     _, place, counts = np.unique(values, return_inverse=True, return_counts=True)
     return np.asarray((np.cumsum(counts) - (counts + 1) / 2)[place])
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from inferdoc.judging.conditions.render import Said
+from inferdoc.judging.conditions.render import Expression
 from inferdoc.judging.context import Outcome
 
 
@@ -47,7 +47,7 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
 def _whole(holding: Sequence[Outcome]) -> Outcome:
     """Of several observations of one thing the first, unless it saw only a part of what a later one did: a gauge is
     beyond its limit for a few scrapes of the minutes in which a rate is. Of what has no beginning nothing is a part. It
-    is asked of all pods of a pool for each of them."""
+    is evaluated on all pods of a pool for each of them."""
     best = holding[0]
     if best.first is None or best.last is None or best.from_start:
         return best
@@ -60,19 +60,19 @@ def _whole(holding: Sequence[Outcome]) -> Outcome:
     return best
 
 
-def k_of(wanted: int, outcomes: Sequence[Outcome]) -> Outcome:
-    """The answer where at least so many hold: from when so many do; unknown where those that cannot be told decide."""
+def k_of(needed: int, outcomes: Sequence[Outcome]) -> Outcome:
+    """The answer where at least so many hold: from when so many do; unknown where those that are unknown decide."""
     holding = [one for one in outcomes if one.holds]
-    if len(holding) >= wanted:
+    if len(holding) >= needed:
         firsts = sorted(one.first or 0 for one in holding)
         lasts = sorted((one.last for one in holding if one.last is not None), reverse=True)
         text = "; ".join(one.text for one in holding)
-        last = lasts[wanted - 1] if len(lasts) >= wanted else None
-        return holding[0].but(text=text, first=firsts[wanted - 1], last=last, parts=tuple(outcomes))
+        last = lasts[needed - 1] if len(lasts) >= needed else None
+        return holding[0].but(text=text, first=firsts[needed - 1], last=last, parts=tuple(outcomes))
     unknown = [one for one in outcomes if one.holds is None]
     pick = next((one for one in outcomes if one.holds is False), outcomes[0])
-    told = len(holding) + len(unknown) < wanted
-    return pick.but(holds=False if told else None, missing=_missing(unknown), parts=tuple(outcomes))
+    known = len(holding) + len(unknown) < needed
+    return pick.but(holds=False if known else None, missing=_missing(unknown), parts=tuple(outcomes))
 
 
 def at_least_half(outcomes: Sequence[Outcome]) -> Outcome:
@@ -98,29 +98,32 @@ def explain(kind: str, parts: Sequence[str]) -> str:
 
 
 def promql(
-    kind: str, parts: Sequence[Said | None], barred: Sequence[Said | None] = (), visible: Sequence[Said | None] = ()
-) -> Said | None:
+    kind: str,
+    parts: Sequence[Expression | None],
+    barred: Sequence[Expression | None] = (),
+    visible: Sequence[Expression | None] = (),
+) -> Expression | None:
     """`all` leaves out what PromQL cannot say (the rule is then a little wider); `any` needs one.
 
     barred: what must not hold beside the parts of an `all`; alone, or in an `any`, no rule can say it. visible: of each
-    part of `witnesses`, series while it can be told: a series that is missing then silences no rule.
+    part of `witnesses`, series while it is known: a series that is missing then silences no rule.
     """
-    said = [part for part in parts if part is not None]
+    texts = [part for part in parts if part is not None]
     if kind == "witnesses" and not barred:
         return _of_witnesses(parts, visible)
-    if not said or kind == "not" or (kind == "any" and barred):
+    if not texts or kind == "not" or (kind == "any" and barred):
         return None
-    told = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), said)
-    return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], told)
+    known = reduce(lambda one, other: one.joined("or" if kind == "any" else "and", other), texts)
+    return reduce(lambda one, other: one.joined("unless", other), [part for part in barred if part is not None], known)
 
 
-def _of_witnesses(parts: Sequence[Said | None], visible: Sequence[Said | None]) -> Said | None:
-    """One holds, and none that can be told does not."""
+def _of_witnesses(parts: Sequence[Expression | None], visible: Sequence[Expression | None]) -> Expression | None:
+    """One holds, and no known one does not."""
     pairs = [(part, seen) for part, seen in zip(parts, visible, strict=True) if part is not None]
     if not pairs:
         return None
-    told = reduce(lambda one, other: one.joined("or", other), [part for part, _ in pairs])
+    known = reduce(lambda one, other: one.joined("or", other), [part for part, _ in pairs])
     if len(pairs) == 1:
-        return told
+        return known
     against = [seen.joined("unless", part) for part, seen in pairs if seen is not None]
-    return reduce(lambda one, other: one.joined("unless", other), against, told)
+    return reduce(lambda one, other: one.joined("unless", other), against, known)

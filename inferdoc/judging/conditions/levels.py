@@ -8,7 +8,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Level
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
+from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
 from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
 from inferdoc.judging.stretches import NONE, held
@@ -18,16 +18,19 @@ from inferdoc.words import figure
 
 def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
     """Whether the signal lies beyond the limit for long enough or often enough."""
-    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Level, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Level, context: Context, queries: Sequence[Query]) -> list[Outcome]:
     """The same of many units at once."""
     signal = condition.signal
-    series = [context.view.get(ask.unit, signal) for ask in asks]
-    there = [(ask, one.values) for ask, one in zip(asks, series, strict=True) if one is not None]
+    series = [context.view.get(query.unit, signal) for query in queries]
+    there = [(query, one.values) for query, one in zip(queries, series, strict=True) if one is not None]
     outcomes = iter(_beyond(condition, context, there) if there else ())
-    return [absent(signal, ask.unit) if one is None else next(outcomes) for ask, one in zip(asks, series, strict=True)]
+    return [
+        absent(signal, query.unit) if one is None else next(outcomes)
+        for query, one in zip(queries, series, strict=True)
+    ]
 
 
 def lasts(condition: Level, context: Context) -> tuple[list[Unit], np.ndarray]:
@@ -39,7 +42,7 @@ def lasts(condition: Level, context: Context) -> tuple[list[Unit], np.ndarray]:
     limits = np.array([context.number(condition.limit, unit)[0] for unit in units])
     finite = np.isfinite(values)
     mask = _outside(values, limits[:, np.newaxis], condition.up) & finite
-    starts, ends = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    starts, ends = held(mask, finite, rule_of_condition(condition, 2.0), context.clock)
     return units, np.where(starts == NONE, NONE, ends)
 
 
@@ -48,34 +51,34 @@ def _outside(values: np.ndarray, limits: np.ndarray, up: bool) -> np.ndarray:
         return np.asarray(values > limits if up else values < limits)
 
 
-def _beyond(condition: Level, context: Context, asked: Sequence[tuple[Ask, np.ndarray]]) -> list[Outcome]:
+def _beyond(condition: Level, context: Context, required: Sequence[tuple[Query, np.ndarray]]) -> list[Outcome]:
     up = condition.up
-    asks, values = [ask for ask, _ in asked], rows_of([row for _, row in asked])
-    limits = [context.number(condition.limit, ask.unit) for ask in asks]
+    queries, values = [query for query, _ in required], rows_of([row for _, row in required])
+    limits = [context.number(condition.limit, query.unit) for query in queries]
     limit = np.array([figure for figure, _ in limits])[:, np.newaxis]
-    splits = np.array([ask.split or 0 for ask in asks])[:, np.newaxis]
+    splits = np.array([query.split or 0 for query in queries])[:, np.newaxis]
     known = np.isfinite(values)
     finite = known & (np.arange(values.shape[1]) >= splits)
     mask = finite & _outside(values, limit, up)
-    starts, ends = held(mask, finite, rule_asked(condition, 2.0), context.clock)
+    starts, ends = held(mask, finite, rule_of_condition(condition, 2.0), context.clock)
     columns, begins = np.arange(values.shape[1]), starts[:, np.newaxis]
     holds = starts != NONE
     inside = mask & (columns >= begins) & (columns <= ends[:, np.newaxis])
     before = known & (columns < begins)
     observed = _medians(values, inside, holds)
-    calm = _medians(values, before, holds & (before.sum(axis=1) >= LEAST_FINITE))
+    baseline = _medians(values, before, holds & (before.sum(axis=1) >= LEAST_FINITE))
     farthest = np.where(finite, values, -np.inf if up else np.inf)
     extremes = farthest.max(axis=1) if up else farthest.min(axis=1)
     outcomes = []
-    for row, (ask, (threshold, name)) in enumerate(zip(asks, limits, strict=True)):
+    for row, (query, (threshold, name)) in enumerate(zip(queries, limits, strict=True)):
         extreme = float(extremes[row]) if np.isfinite(extremes[row]) else None
         if not holds[row]:
-            outcomes.append(_stays(condition, context, ask.unit, extreme, threshold, name))
+            outcomes.append(_stays(condition, context, query.unit, extreme, threshold, name))
             continue
         start = int(starts[row])
-        usual = None if np.isnan(calm[row]) else float(calm[row])
-        one = _lies(condition, context, ask.unit, usual, float(observed[row]), threshold, name)
-        outcomes.append(one.but(first=start, last=int(ends[row]), from_start=start < context.clock.calm_steps))
+        usual = None if np.isnan(baseline[row]) else float(baseline[row])
+        one = _lies(condition, context, query.unit, usual, float(observed[row]), threshold, name)
+        outcomes.append(one.but(first=start, last=int(ends[row]), from_start=start < context.clock.baseline_steps))
     return outcomes
 
 
@@ -87,7 +90,7 @@ def _medians(values: np.ndarray, mask: np.ndarray, rows: np.ndarray) -> np.ndarr
     return answer
 
 
-def _wanted(limit: float, name: str, measure: str) -> str:
+def _limit_text(limit: float, name: str, measure: str) -> str:
     return f"{figure(limit, measure)}{f' ({name})' if name else ''}"
 
 
@@ -95,7 +98,7 @@ def _stays(condition: Level, context: Context, unit: Unit, extreme: float | None
     signal = condition.signal
     title, measure = context.signals[signal].title, context.signals[signal].unit
     side, farthest = ("at or below", "highest") if condition.up else ("at or above", "lowest")
-    text = f"{title} stays {side} {_wanted(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
+    text = f"{title} stays {side} {_limit_text(limit, name, measure)} ({farthest} {figure(extreme, measure)})"
     if measure == "bool":
         text = f"{title}: {figure(0.0 if condition.up else 1.0, measure)} throughout"
     elif measure == "bits":
@@ -104,15 +107,15 @@ def _stays(condition: Level, context: Context, unit: Unit, extreme: float | None
 
 
 def _lies(
-    condition: Level, context: Context, unit: Unit, calm: float | None, observed: float, limit: float, name: str
+    condition: Level, context: Context, unit: Unit, baseline: float | None, observed: float, limit: float, name: str
 ) -> Outcome:
     signal = condition.signal
     title, measure = context.signals[signal].title, context.signals[signal].unit
     side = "above" if condition.up else "below"
-    text = f"{title} is {side} {_wanted(limit, name, measure)}: {figure(observed, measure)}"
+    text = f"{title} is {side} {_limit_text(limit, name, measure)}: {figure(observed, measure)}"
     if measure in ("bool", "bits"):
         text = f"{title}: {figure(observed, measure)}"
-    return Outcome(True, text, signal, unit.name, measure, baseline=calm, observed=observed, threshold=limit)
+    return Outcome(True, text, signal, unit.name, measure, baseline=baseline, observed=observed, threshold=limit)
 
 
 def explain(condition: Level) -> str:

@@ -9,17 +9,17 @@ from inferdoc.judging.view import Unit
 
 
 def evaluate(condition: Presence, context: Context, unit: Unit) -> Outcome:
-    """Whether the signal is there, or is not, as asked."""
-    signal, wanted = condition.signal, condition.there
+    """Whether the signal is there, or is not, as required."""
+    signal, needed = condition.signal, condition.there
     there = context.view.get(unit, signal) is not None
     title = context.signals[signal].title
     return Outcome(
-        there == wanted,
+        there == needed,
         f"{title} is {'visible' if there else 'not visible'}",
         signal,
         unit.name,
         from_start=True,
-        missing=() if there or not wanted else (signal,),
+        missing=() if there or not needed else (signal,),
     )
 
 
@@ -29,5 +29,5 @@ def explain(condition: Presence) -> str:
 
 
 def promql(condition: Presence, rendering: Rendering) -> str | None:
-    """What is absent cannot be told from an entity that is absent altogether."""
+    """What is absent cannot be distinguished from an entity that is absent altogether."""
     return rendering.present(condition.signal) if condition.there else None

@@ -40,8 +40,8 @@ from inferdoc.judging.conditions import (
     stalls,
     turns,
 )
-from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Rendering, Said, clause
-from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Expression, Rendering, clause
+from inferdoc.judging.context import Context, Outcome, Query
 from inferdoc.judging.view import Unit
 
 Asking = TypeVar("Asking", bound=OfSignal, contravariant=True)
@@ -77,11 +77,11 @@ SIMPLE: Mapping[type[OfSignal], Answering[Any]] = dict(
     )
 )
 PER_GPU = (Level, Move, Slope, Reaches)
-"""Kinds that look at one series: on a signal of GPUs they are asked of every GPU of the pod, and one that says yes is
-enough."""
+"""Kinds that look at one series: on a signal of GPUs they are evaluated on every GPU of the pod, and one that says yes
+is enough."""
 BY_MEANS = (Move, Odd)
 """Kinds that may compare means, which depend on where an episode ends."""
-AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Ask]], list[Outcome]]] = {
+AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Query]], list[Outcome]]] = {
     Level: levels.evaluate_rows,
     Move: relative.evaluate_rows,
     Stall: stalls.evaluate_rows,
@@ -113,20 +113,20 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return groups.combine("any", outcomes)
 
 
-def prepare(conditions: Iterable[Condition], context: Context, asks: Iterable[Ask]) -> None:
+def prepare(conditions: Iterable[Condition], context: Context, queries: Iterable[Query]) -> None:
     """Work the conditions out for many units at once, as far as their kinds can: `evaluate` then finds the outcomes.
     What others than the unit show is worked out for all of its like, at the split of the unit."""
-    asks = list(dict.fromkeys(asks))
+    queries = list(dict.fromkeys(queries))
     for leaf in dict.fromkeys(leaf for condition in conditions for leaf in leaves(condition)):
         judge = AT_ONCE.get(type(leaf))
         if judge is None:
             continue
-        told, by_last = context.told(leaf), _by_last(leaf)
-        looked_at = _looked_at(leaf, context, asks)
+        cached, by_last = context.cached(leaf), _by_last(leaf)
+        looked_at = _looked_at(leaf, context, queries)
         if _is_per_gpu(leaf, context):
-            looked_at = [part for ask in looked_at for part in _parts(leaf, context, ask)]
-        wanted = {ask if by_last else ask[:2]: ask for ask in looked_at}
-        rest = [(key, ask) for key, ask in wanted.items() if key not in told]
+            looked_at = [part for query in looked_at for part in _parts(leaf, context, query)]
+        needed = {query if by_last else query[:2]: query for query in looked_at}
+        rest = [(key, query) for key, query in needed.items() if key not in cached]
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
             context.tell(leaf, zip(keys, judge(leaf, context, some), strict=True))
@@ -141,12 +141,14 @@ def holding_until(condition: Condition, context: Context) -> tuple[list[Unit], n
     return levels.lasts(condition, context) if isinstance(condition, Level) else relative.lasts(condition, context)
 
 
-def _looked_at(condition: Fact, context: Context, asks: Sequence[Ask]) -> Iterable[Ask]:
+def _looked_at(condition: Fact, context: Context, queries: Sequence[Query]) -> Iterable[Query]:
     """Whose series a condition on some units rests on, and at which splits."""
     if condition.scope == "own":
-        return asks
-    groups = {(id(group := _others(condition, context, ask.unit)), ask.split, ask.last): group for ask in asks}
-    return [Ask(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
+        return queries
+    groups = {
+        (id(group := _others(condition, context, query.unit)), query.split, query.last): group for query in queries
+    }
+    return [Query(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
 
 
 def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
@@ -156,10 +158,10 @@ def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
     return context.view.like(unit)
 
 
-def _parts(condition: Fact, context: Context, ask: Ask) -> list[Ask]:
+def _parts(condition: Fact, context: Context, query: Query) -> list[Query]:
     """The unit, or the GPUs of its pod where the signal is theirs."""
-    gpus = context.view.gpus(ask.unit, condition.signal)
-    return [ask._replace(unit=ask.unit.of_gpu(name)) for name in gpus] if gpus else [ask]
+    gpus = context.view.gpus(query.unit, condition.signal)
+    return [query._replace(unit=query.unit.of_gpu(name)) for name in gpus] if gpus else [query]
 
 
 def _is_per_gpu(condition: Fact, context: Context) -> bool:
@@ -186,7 +188,7 @@ def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
 
 
 def _places_there(group: list[Unit], context: Context) -> list[int]:
-    """Which places of a group (a list that the view keeps) count where most are asked for: a pod that was replaced
+    """Which places of a group (a list that the view keeps) count where most are requested: a pod that was replaced
     counts through its successor, whose series goes on from its own, and one that had left before the episode has no
     part in it."""
     view = context.view
@@ -213,18 +215,18 @@ def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
 def _simple(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """One series: the outcome that was prepared, or one worked out now."""
     key = (unit, context.split, context.last) if _by_last(condition) else (unit, context.split)
-    told = context.told(condition).get(key)
-    return told or SIMPLE[type(condition)].evaluate(condition, context, unit)
+    cached = context.cached(condition).get(key)
+    return cached or SIMPLE[type(condition)].evaluate(condition, context, unit)
 
 
 def explain(condition: Condition) -> str:
     """The condition in words, without data."""
     if isinstance(condition, OfParts):
-        said = [explain(part) for part in condition.parts]
+        text_of_part = [explain(part) for part in condition.parts]
         return (
-            f"{condition.k} of: {', '.join(said)}"
+            f"{condition.k} of: {', '.join(text_of_part)}"
             if isinstance(condition, KOf)
-            else groups.explain(condition.word, said)
+            else groups.explain(condition.word, text_of_part)
         )
     where = {
         "own": "",
@@ -237,15 +239,15 @@ def explain(condition: Condition) -> str:
     return SIMPLE[type(condition)].explain(condition) + where[condition.scope]
 
 
-def promql(condition: Condition, rendering: Rendering) -> Said | None:
+def promql(condition: Condition, rendering: Rendering) -> Expression | None:
     """The condition as a PromQL clause that has series while it holds; None where PromQL cannot say it.
 
     One on pods of a role, or of the pool, holds for the pool; one on peers counts those that meet it without the pod.
     """
-    return rendering.once(condition, lambda those: _said(condition, those))
+    return rendering.once(condition, lambda those: _expression(condition, those))
 
 
-def _said(condition: Condition, rendering: Rendering) -> Said | None:
+def _expression(condition: Condition, rendering: Rendering) -> Expression | None:
     if isinstance(condition, KOf):
         return None
     if isinstance(condition, OfParts):
@@ -254,61 +256,61 @@ def _said(condition: Condition, rendering: Rendering) -> Said | None:
             return None  # without what it is about it would say another thing, not a wider one
         if isinstance(condition, AllOf) and condition.only_denies:
             held = _denied(condition, rendering)
-        apart = {label for said in held if said is not None for label in said.by}
+        apart = {label for text_of_part in held if text_of_part is not None for label in text_of_part.by}
         barred = [_barred(part.part, rendering, apart) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         return groups.promql(condition.word, held, barred, seen)
     level = rendering.level(condition.signal)
     if condition.scope == "own":
         text = SIMPLE[type(condition)].promql(condition, rendering)
-        return None if text is None else Said(text, JOIN[level])
-    return _said_of_others(condition, rendering)
+        return None if text is None else Expression(text, JOIN[level])
+    return _expression_of_others(condition, rendering)
 
 
-def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) -> Said | None:
+def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) -> Expression | None:
     """What bars a rule: the condition, and of a move also a signal that has no past yet. The judge cannot tell a move
     then, so it does not take it for none. A signal that is not there at all silences no rule, nor does one newborn pod
     that of its pool: `apart` are the labels that tell apart what the rule is about."""
-    told = promql(condition, rendering)
-    if told is None or not isinstance(condition, Move) or condition.scope != "own":
-        return told
+    cached = promql(condition, rendering)
+    if cached is None or not isinstance(condition, Move) or condition.scope != "own":
+        return cached
     now, usual = rendering.signal(condition.signal), rendering.usual(condition.signal)
     by = JOIN[rendering.level(condition.signal)]
     if now is None or usual is None or not set(by) <= set(apart):
-        return told
-    return told.joined("or", Said(now, by).joined("unless", Said(usual, by)))
+        return cached
+    return cached.joined("or", Expression(now, by).joined("unless", Expression(usual, by)))
 
 
-def _denied(condition: AllOf, rendering: Rendering) -> list[Said | None]:
-    """Series of those of whom all can be told that must not hold. One signal that is not there leaves it open, as for
+def _denied(condition: AllOf, rendering: Rendering) -> list[Expression | None]:
+    """Series of those of whom all is known that must not hold. One signal that is not there leaves it open, as for
     the judge; a rule says nothing of what it cannot say whole."""
     visible = [_visible(part, rendering) for part in condition.parts]
     sayable = all(promql(leaf, rendering) is not None for leaf in leaves(condition))
     return list(dict.fromkeys(visible)) if sayable and None not in visible else []
 
 
-def _said_of_others(condition: Fact, rendering: Rendering) -> Said | None:
+def _expression_of_others(condition: Fact, rendering: Rendering) -> Expression | None:
     own, level = structs.replace(condition, scope="own"), rendering.level(condition.signal)
     if level in WIDE:
         return promql(own, rendering)  # what is above the pods is the same for all of them
     if condition.scope in ("prefill", "decode"):
         found = promql(own, rendering.for_role(condition.scope))
         pool = tuple(label for label in LIKE[level] if label not in POOL)
-        return None if found is None else Said(f"count by ({', '.join(pool)}) {clause(found.text)} > 0", pool)
+        return None if found is None else Expression(f"count by ({', '.join(pool)}) {clause(found.text)} > 0", pool)
     found = promql(own, rendering)
     if found is None:
         return None
     like, now = ", ".join(LIKE[level]), rendering.signal(condition.signal)
     those = f"count by ({like}) {clause(found.text)}"
     if condition.scope == "pool":
-        return Said(f"{those} > 0", LIKE[level])
+        return Expression(f"{those} > 0", LIKE[level])
     others = f"{those}\n- on ({like}) group_right () (0 * {clause(found.text)} + 1 or 0 * {now})"
     most = f">= on ({like}) group_left () (0.5 * (count by ({like}) ({now}) - 1) > 0)"
-    return Said(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
+    return Expression(f"{others}\n{'> 0' if condition.scope == 'peers' else most}", JOIN[level])
 
 
-def _visible(condition: Condition, rendering: Rendering) -> Said | None:
+def _visible(condition: Condition, rendering: Rendering) -> Expression | None:
     """Series while the signal of a condition is there; of several, the first."""
     name = next(leaves(condition)).signal
     now = rendering.signal(name)
-    return None if now is None else Said(now, JOIN[rendering.level(name)])
+    return None if now is None else Expression(now, JOIN[rendering.level(name)])

@@ -1,4 +1,4 @@
-"""rises, falls: against the calm part before the change."""
+"""rises, falls: against the baseline part before the change."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Ask, Context, Outcome, absent, rule_asked
+from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, shifts
 from inferdoc.judging.order import middles
 from inferdoc.judging.stretches import NONE
@@ -20,19 +20,19 @@ from inferdoc.words import figure
 
 
 def rule_of(condition: Move, context: Context) -> Rule:
-    """The rule a rises or falls condition asks for; the signal's floor is the least it must move."""
+    """The rule a rises or falls condition requires; the signal's floor is the least it must move."""
     floor = context.signals[condition.signal].floor
-    return rule_asked(condition, condition.ratio, by=max(condition.by or 0.0, floor))
+    return rule_of_condition(condition, condition.ratio, by=max(condition.by or 0.0, floor))
 
 
 def evaluate(condition: Move, context: Context, unit: Unit) -> Outcome:
-    """Whether the signal left its calm, upwards or downwards, by the factor."""
-    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+    """Whether the signal left its baseline, upwards or downwards, by the factor."""
+    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
 
 
 def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
     """The units of the view that have the signal, and for each the last step of its move, NONE where it has none:
-    int64[units]. What `evaluate_rows` says of them without a split, in figures alone; of means nothing can be said."""
+    int64[units]. What `evaluate_rows` says of them without a split, in figures alone; of means nothing is known."""
     signal, units = condition.signal, context.view.stack(condition.signal)[0]
     found = context.deviations(signal, units, rule_of(condition, context)) if not condition.average else ()
     ends = np.full(len(units), NONE)
@@ -42,89 +42,93 @@ def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
     return units, ends
 
 
-def evaluate_rows(condition: Move, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Move, context: Context, queries: Sequence[Query]) -> list[Outcome]:
     """The same of many units at once."""
     signal, rule = condition.signal, rule_of(condition, context)
-    outcomes: dict[Ask, Outcome] = {}
-    whole, split = list[Ask](), list[Ask]()
-    for ask in dict.fromkeys(asks):
-        if context.view.get(ask.unit, signal) is None:
-            outcomes[ask] = absent(signal, ask.unit)
-        elif ask.split is not None:
-            split.append(ask)
+    outcomes: dict[Query, Outcome] = {}
+    whole, split = list[Query](), list[Query]()
+    for query in dict.fromkeys(queries):
+        if context.view.get(query.unit, signal) is None:
+            outcomes[query] = absent(signal, query.unit)
+        elif query.split is not None:
+            split.append(query)
         elif condition.average:
             title, measure = context.signals[signal].title, context.signals[signal].unit
-            outcomes[ask] = Outcome(None, f"{title}: no split to compare means at", signal, ask.unit.name, measure)
+            outcomes[query] = Outcome(None, f"{title}: no split to compare means at", signal, query.unit.name, measure)
         else:
-            whole.append(ask)
+            whole.append(query)
     if whole:
-        left = context.deviations(signal, [ask.unit for ask in whole], rule)
-        values = context.baselines(signal, [ask.unit for ask in whole], rule)
+        left = context.deviations(signal, [query.unit for query in whole], rule)
+        values = context.baselines(signal, [query.unit for query in whole], rule)
         outcomes |= zip(whole, _moved_rows(signal, context, whole, rule, left, values), strict=True)
     if split:
-        values = context.baselines(signal, [ask.unit for ask in split], rule)
-        splits = np.array([ask.split for ask in split])
+        values = context.baselines(signal, [query.unit for query in split], rule)
+        splits = np.array([query.split for query in split])
         if condition.average:
-            lasts = np.array([context.view.steps - 1 if ask.last is None else ask.last for ask in split])
+            lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in split])
             means = zip(split, shifts(values, splits, lasts, context.clock), strict=True)
-            outcomes |= {ask: _averaged(signal, context, ask, rule, moved) for ask, moved in means}
+            outcomes |= {query: _averaged(signal, context, query, rule, moved) for query, moved in means}
         else:
-            counts = context.counts(signal, [ask.unit for ask in split])
+            counts = context.counts(signal, [query.unit for query in split])
             rows = against_rows(values, splits, rule, context.clock, counts)
             found = [rows[row] for row in range(len(split))]
             outcomes |= zip(split, _moved_rows(signal, context, split, rule, found, values), strict=True)
-    return [outcomes[ask] for ask in asks]
+    return [outcomes[query] for query in queries]
 
 
 def _moved_rows(
     signal: str,
     context: Context,
-    asks: Sequence[Ask],
+    queries: Sequence[Query],
     rule: Rule,
     found: Sequence[Deviation | None],
     values: np.ndarray,
 ) -> list[Outcome]:
-    """What the deviations say. values: float64[asks, T], in which they were looked for."""
+    """What the deviations say. values: float64[queries, T], in which they were looked for."""
     left = [
-        None if one is None or _within_one_bucket(one, context.view.get(ask.unit, signal)) else one
-        for ask, one in zip(asks, found, strict=True)
+        None if one is None or _within_one_bucket(one, context.view.get(query.unit, signal)) else one
+        for query, one in zip(queries, found, strict=True)
     ]
     still = [row for row, one in enumerate(left) if one is None]
-    splits = np.array([values.shape[1] if asks[row].split is None else asks[row].split for row in still], np.int64)
+    splits = np.array(
+        [values.shape[1] if queries[row].split is None else queries[row].split for row in still], np.int64
+    )
     own = values[still]
-    calms = middles(own, np.isfinite(own) & (np.arange(values.shape[1]) < splits[:, np.newaxis]))
-    calm_of = dict(zip(still, calms.tolist(), strict=True))
+    baselines = middles(own, np.isfinite(own) & (np.arange(values.shape[1]) < splits[:, np.newaxis]))
+    baseline_of = dict(zip(still, baselines.tolist(), strict=True))
     return [
-        _stayed(signal, context, ask, rule, calm_of[row]) if one is None else _moved(signal, context, ask, rule, one)
-        for row, (ask, one) in enumerate(zip(asks, left, strict=True))
+        _stayed(signal, context, query, rule, baseline_of[row])
+        if one is None
+        else _moved(signal, context, query, rule, one)
+        for row, (query, one) in enumerate(zip(queries, left, strict=True))
     ]
 
 
-def _stayed(signal: str, context: Context, ask: Ask, rule: Rule, calm: float) -> Outcome:
+def _stayed(signal: str, context: Context, query: Query, rule: Rule, baseline: float) -> Outcome:
     """calm: the median of what a unit showed before the split, NaN for none."""
-    title, measure, name = context.signals[signal].title, context.signals[signal].unit, ask.unit.name
-    if ask.split is not None and ask.split < context.clock.calm_steps:
+    title, measure, name = context.signals[signal].title, context.signals[signal].unit, query.unit.name
+    if query.split is not None and query.split < context.clock.baseline_steps:
         return Outcome(None, f"{title}: no baseline to compare with", signal, name, measure)
-    usual = None if math.isnan(calm) else calm
+    usual = None if math.isnan(baseline) else baseline
     text = f"{title} does not {'rise' if rule.up else 'fall'} (baseline {figure(usual, measure)})"
     return Outcome(False, text, signal, name, measure, baseline=usual)
 
 
-def _moved(signal: str, context: Context, ask: Ask, rule: Rule, found: Deviation) -> Outcome:
-    title, measure, unit = context.signals[signal].title, context.signals[signal].unit, ask.unit
+def _moved(signal: str, context: Context, query: Query, rule: Rule, found: Deviation) -> Outcome:
+    title, measure, unit = context.signals[signal].title, context.signals[signal].unit, query.unit
     moved = "rose" if rule.up else "fell"
     return Outcome(
         True,
-        f"{title} {moved} from {figure(found.calm, measure)} to {figure(found.observed, measure)}",
+        f"{title} {moved} from {figure(found.baseline, measure)} to {figure(found.observed, measure)}",
         signal,
         unit.name,
         measure,
         first=found.start,
         last=found.last,
-        baseline=found.calm,
+        baseline=found.baseline,
         observed=found.observed,
         threshold=found.band,
-        reference=context.rung(unit, found.start),
+        reference=context.reference(unit, found.start),
     )
 
 
@@ -132,14 +136,14 @@ def _within_one_bucket(found: Deviation, series: Trace | None) -> bool:
     """A quantile read off buckets must move by more than one bucket: inside two neighbours it is interpolation."""
     if series is None or series.bounds is None:
         return False
-    before, now = (int((series.bounds < value).sum()) for value in (found.calm, found.observed))
+    before, now = (int((series.bounds < value).sum()) for value in (found.baseline, found.observed))
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift | None) -> Outcome:
+def _averaged(signal: str, context: Context, query: Query, rule: Rule, moved: Shift | None) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
-    if moved is None or ask.split is None:
-        return Outcome(None, f"{title}: no baseline to compare with", signal, ask.unit.name, measure)
+    if moved is None or query.split is None:
+        return Outcome(None, f"{title}: no baseline to compare with", signal, query.unit.name, measure)
     limit = (
         max(moved.before * rule.ratio, moved.before + rule.by)
         if rule.up
@@ -155,14 +159,14 @@ def _averaged(signal: str, context: Context, ask: Ask, rule: Rule, moved: Shift 
         holds,
         text,
         signal,
-        ask.unit.name,
+        query.unit.name,
         measure,
-        first=ask.split if holds else None,
-        last=(context.view.steps - 1 if ask.last is None else ask.last) if holds else None,
+        first=query.split if holds else None,
+        last=(context.view.steps - 1 if query.last is None else query.last) if holds else None,
         baseline=before,
         observed=after,
         threshold=limit,
-        reference=context.rung(ask.unit, ask.split),
+        reference=context.reference(query.unit, query.split),
     )
 
 

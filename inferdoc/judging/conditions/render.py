@@ -57,7 +57,7 @@ SHOWN_GPUS = ("gpu_util", "sm_clock")
 """The signals whose series are the GPUs that an exporter shows: any of them, since it may drop a single field."""
 MISSED = "1h"
 COUNTED = "5m"
-"""So long a GPU that is gone is missed: who does not mend it in that time has taken it out of service. And how often in
+"""So long a GPU that is gone is missed: who does not fix it in that time has taken it out of service. And how often in
 that time the GPUs of a pod are counted."""
 JOIN: Mapping[Level, tuple[str, ...]] = {
     **BY_IN_RULES,
@@ -69,7 +69,7 @@ neither role nor tier, and those above the pods only the namespace (a router may
 
 
 @dataclass(frozen=True)
-class Said:
+class Expression:
     """A clause of a rule: an expression that has series while it holds, the labels it may be joined on, the word that
     joins its parts, where it has several, and whether some of its series carry more labels than those."""
 
@@ -78,7 +78,7 @@ class Said:
     word: str = ""
     mixed: bool = False
 
-    def joined(self, word: str, other: Said) -> Said:
+    def joined(self, word: str, other: Expression) -> Expression:
         """`self and other`, on the labels both have; where these are all labels of both, without saying so. Those of a
         router never are: its name, and what else tells its series apart, comes on top."""
         shared = tuple(label for label in self.by if label in other.by)
@@ -87,14 +87,14 @@ class Said:
         chain = self.word == word or (self.word != "or" and word != "or" and bool(self.word))
         text = f"{self.text if chain else operand_of(self.text)}\n{word}{on} {operand_of(other.text)}"
         if word != "or":
-            return Said(text, self.by, word, self.mixed)
-        return Said(text, shared, word, mixed or self.by != other.by)
+            return Expression(text, self.by, word, self.mixed)
+        return Expression(text, shared, word, mixed or self.by != other.by)
 
 
 @dataclass(frozen=True)
 class Rendering:
     """signals, tiers: the catalogue; window: of rates; history, lag: what a relative condition compares with (the
-    stretch `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
+    span `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
     tier; called: by series name, what its exporter calls labels, by the usual name."""
@@ -126,11 +126,11 @@ class Rendering:
         """The same, of the pods of one role only."""
         return replace(self, extra=(*self.extra, ("role", "=", role)))
 
-    def once(self, condition: Condition, said: Callable[[Rendering], Said | None]) -> Said | None:
-        """A condition as `said` says it by a rendering. Rules record it and say the name."""
-        return said(self)
+    def once(self, condition: Condition, texts: Callable[[Rendering], Expression | None]) -> Expression | None:
+        """A condition as `write` renders it. Rules record it and say the name."""
+        return texts(self)
 
-    # ---- what conditions ask for ---------------------------------------------------------------------------------
+    # ---- what conditions query for ---------------------------------------------------------------------------------
 
     def signal(self, name: str) -> str | None:
         """The first reading of a signal that PromQL can say, under current names; None where there is none."""
@@ -207,7 +207,7 @@ class Rendering:
         term = found.terms[below.id]
         return operand(Term(increase=term.rate, match=term.match, agg=term.agg), self.level(name))
 
-    # ---- how a reading is said -----------------------------------------------------------------------------------
+    # ---- how a reading is written -----------------------------------------------------------------------------------
 
     def reading(self, name: str) -> Reading | None:
         """The reading that PromQL can say: the newest spelling of it."""
@@ -258,13 +258,13 @@ class Rendering:
         if any(text is None for text in terms.values()):
             return None
         certain = [str(terms[key]) for key, term in reading.terms.items() if term.default is None]
-        said = {
+        texts = {
             key: str(terms[key])
             if term.default is None or not certain
             else f"({self.however_spelled(str(terms[key]), certain)} or {number(term.default)} * {certain[0]})"
             for key, term in reading.terms.items()
         }
-        return _bare(_formula(formula.parse(str(reading.formula)), said))
+        return _bare(_formula(formula.parse(str(reading.formula)), texts))
 
     def however_spelled(self, term: str, certain: Sequence[str]) -> str:
         """A term that has a default, under all names that its series may have. certain: the terms beside it."""

@@ -38,7 +38,7 @@ def steepness(values: np.ndarray, step_seconds: float) -> float:
 
 def evaluate(condition: Slope, context: Context, unit: Unit) -> Outcome:
     """Whether the signal moves by at least the slope (its unit per second) over the episode."""
-    signal, wanted = condition.signal, condition.per_second
+    signal, needed = condition.signal, condition.per_second
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
@@ -50,11 +50,11 @@ def evaluate(condition: Slope, context: Context, unit: Unit) -> Outcome:
         return Outcome(None, f"{title}: too short for a trend", signal, unit.name, measure)
     early, late = found
     slope = steepness(series.values[start:stop], context.view.step_seconds)
-    grows = late > EARLY_TO_LATE * early if wanted >= 0 else late < early / EARLY_TO_LATE
-    holds = grows and (slope >= wanted if wanted >= 0 else slope <= wanted)
+    grows = late > EARLY_TO_LATE * early if needed >= 0 else late < early / EARLY_TO_LATE
+    holds = grows and (slope >= needed if needed >= 0 else slope <= needed)
     course = f"{figure(early, measure)} early, {figure(late, measure)} late in the episode"
     text = f"{title} {'keeps moving' if holds else 'has no trend'}: {course}"
-    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=early, observed=late, threshold=wanted)
+    outcome = Outcome(holds, text, signal, unit.name, measure, baseline=early, observed=late, threshold=needed)
     return outcome.during(start, stop - 1)
 
 
@@ -64,7 +64,7 @@ def explain(condition: Slope) -> str:
 
 
 def promql(condition: Slope, rendering: Rendering) -> str | None:
-    """The fitted slope against the wanted one."""
+    """The fitted slope against the needed one."""
     over = rendering.over(condition.signal, TREND)
     if over is None:
         return None

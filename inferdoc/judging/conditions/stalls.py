@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.catalogue.conditions import Stall
-from inferdoc.judging.conditions.render import JOIN, Rendering, Said
-from inferdoc.judging.context import Ask, Context, Outcome, absent
+from inferdoc.judging.conditions.render import JOIN, Expression, Rendering
+from inferdoc.judging.context import Context, Outcome, Query, absent
 from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
@@ -29,16 +29,22 @@ tokens is computed for more than a minute without output."""
 
 def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
     """Whether progress stood at 0, with work waiting: the newest such stall, which may have ended."""
-    return evaluate_rows(condition, context, [Ask(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Stall, context: Context, asks: Sequence[Ask]) -> list[Outcome]:
+def evaluate_rows(condition: Stall, context: Context, queries: Sequence[Query]) -> list[Outcome]:
     """The same of many units at once; splits make no difference."""
-    seen = [(context.view.get(ask.unit, condition.signal), context.view.get(ask.unit, condition.work)) for ask in asks]
-    there = [(ask.unit, p.values, w.values) for ask, (p, w) in zip(asks, seen, strict=True) if p and w]
+    seen = [
+        (context.view.get(query.unit, condition.signal), context.view.get(query.unit, condition.work))
+        for query in queries
+    ]
+    there = [(query.unit, p.values, w.values) for query, (p, w) in zip(queries, seen, strict=True) if p and w]
     outcomes = iter(_evaluated(condition, context, there) if there else ())
     missing = [condition.signal if p is None else condition.work if w is None else None for p, w in seen]
-    return [next(outcomes) if name is None else absent(name, ask.unit) for ask, name in zip(asks, missing, strict=True)]
+    return [
+        next(outcomes) if name is None else absent(name, query.unit)
+        for query, name in zip(queries, missing, strict=True)
+    ]
 
 
 def _evaluated(
@@ -158,4 +164,4 @@ def promql(condition: Stall, rendering: Rendering) -> str | None:
     if progress is None or work is None:
         return None
     first, second = JOIN[rendering.level(condition.signal)], JOIN[rendering.level(condition.work)]
-    return Said(f"{progress} == 0", first).joined("and", Said(f"{work} > 0", second)).text
+    return Expression(f"{progress} == 0", first).joined("and", Expression(f"{work} > 0", second)).text

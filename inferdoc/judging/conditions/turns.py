@@ -52,7 +52,7 @@ def _rhythm_from(values: np.ndarray, turns: list[int], floor: float) -> int:
 def evaluate(condition: Turns, context: Context, unit: Unit) -> Outcome:
     """Whether the direction changes at least so many times within an hour. The episode begins with the first swing of
     the rhythm."""
-    signal, wanted = condition.signal, condition.times
+    signal, needed = condition.signal, condition.times
     series = context.view.get(unit, signal)
     if series is None:
         return absent(signal, unit)
@@ -60,18 +60,18 @@ def evaluate(condition: Turns, context: Context, unit: Unit) -> Outcome:
     start = context.split or 0
     turns = [start + step for step in turning_points(series.values[start:], context.signals[signal].floor)]
     times = [context.view.time_at(step) for step in turns]
-    for i in range(len(turns) - wanted + 1):
-        if times[i + wanted - 1] - times[i] <= HOUR:
+    for i in range(len(turns) - needed + 1):
+        if times[i + needed - 1] - times[i] <= HOUR:
             inside = sum(1 for t in times[i:] if t - times[i] <= HOUR)
             text = f"{title} changes its direction {inside} times within an hour"
             floor = context.signals[signal].floor
             began = start + _rhythm_from(series.values[start:], [t - start for t in turns[i:]], floor)
             return Outcome(
                 True, text, signal, unit.name, measure, first=began, last=turns[-1],
-                observed=float(inside), threshold=float(wanted),
+                observed=float(inside), threshold=float(needed),
             )  # fmt: skip
     text = f"{title} changes its direction {len(turns)} times"
-    return Outcome(False, text, signal, unit.name, measure, observed=float(len(turns)), threshold=float(wanted))
+    return Outcome(False, text, signal, unit.name, measure, observed=float(len(turns)), threshold=float(needed))
 
 
 def explain(condition: Turns) -> str:

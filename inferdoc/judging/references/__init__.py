@@ -1,1 +1,1 @@
-"""What a window is compared with: its history, an earlier stretch, a stored baseline, the life of the processes."""
+"""What a window is compared with: its history, an earlier time range, a stored baseline, the life of the processes."""

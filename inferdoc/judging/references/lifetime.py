@@ -3,8 +3,8 @@
 Counters and histograms hold everything since the process began, so a box that nobody scraped before has a past: the
 mean time to first token of its life, the length of its prompts, the share of its cache hits.
 
-The counters of the first page are laid out evenly over a stretch before it, at two speeds. What reads the same at both
-does not depend on how long the process runs (quotients, means, quantiles, and what stands at zero), and is kept.
+The counters of the first page are laid out evenly over a time range before it, at two speeds. What reads the same at
+both does not depend on how long the process runs (quotients, means, quantiles, and what stands at zero), and is kept.
 
 What reads differently is a rate. Where the page says when the process began, its mean over that life is kept, and by
 Little's law the mean of what ran and what waited. These are means over days and nights, so they can excuse a load that
@@ -91,25 +91,25 @@ class Lifetime:
         self,
         source: Source,
         frame: SignalFrame,
-        wanted: Iterable[str],
+        needed: Iterable[str],
         catalogue: Catalogue,
         match: tuple[Matcher, ...] = (),
     ) -> Past:
-        """The signals since the start of each process, ready for `prepend`, on as many steps as a calm, and a mean of
-        one, must have. The first rates of the frame, whose windows reach back before the first page, are put right.
+        """The signals since the start of each process, ready for `prepend`, on as many steps as a baseline, and a mean
+        of one, must have. The first rates of the frame, whose windows reach back before the first page, are put right.
         Raises SourceError."""
         clock = Clock(frame.grid.step_ms / 1000, frame.grid.interval_ms / 1000, 1)
-        count = max(clock.least_calm, (LEAST_BLOCKS + 1) * (frame.grid.rate_ms // frame.grid.step_ms) + 1)
+        count = max(clock.least_baseline, (LEAST_BLOCKS + 1) * (frame.grid.rate_ms // frame.grid.step_ms) + 1)
         grid = replace(frame.grid, start_ms=frame.grid.start_ms - count * frame.grid.step_ms, count=count)
-        names, aliases = list(wanted), catalogue.aliases
+        names, aliases = list(needed), catalogue.aliases
         counters = self._first(source, frame, match)
-        stretch = count * frame.grid.step_ms / 1000
-        paces: tuple[Rise, ...] = (*(over_seconds(stretch / speed) for speed in SPEEDS), over_life)
+        span = count * frame.grid.step_ms / 1000
+        paces: tuple[Rise, ...] = (*(over_seconds(span / speed) for speed in SPEEDS), over_life)
         slow, fast, real = (
             read_signals(SteadyRates(counters, pace), names, grid, catalogue.signals, aliases, match) for pace in paces
         )
         if self.least_seconds:
-            idle = _idle(slow, frame, stretch)
+            idle = _idle(slow, frame, span)
             _leave_out(slow, idle)
             _leave_out(real, idle)
         means = set()
@@ -135,8 +135,8 @@ class Lifetime:
         return FirstCounters(source, first, match, self.least_seconds, self.present)
 
 
-def _idle(past: SignalFrame, frame: SignalFrame, stretch: float) -> set[Who]:
-    """Who had hardly worked by its first page, however long it ran. stretch: seconds over which `past` lays out what
+def _idle(past: SignalFrame, frame: SignalFrame, span: float) -> set[Who]:
+    """Who had hardly worked by its first page, however long it ran. span: seconds over which `past` lays out what
     was counted; how long that took is not known, and as long as it would take now at the least."""
     long = quiet(past["e2e_mean"].values) if "e2e_mean" in past else None
     idle: set[Who] = set()
@@ -145,7 +145,7 @@ def _idle(past: SignalFrame, frame: SignalFrame, stretch: float) -> set[Who]:
     for name in WORK:
         if name in past and name in frame:
             counted, now = _by_member(past[name]), _by_member(frame[name])
-            idle |= {who for who, rate in counted.items() if rate * stretch < now.get(who, 0.0) * LEAST_LENGTHS * long}
+            idle |= {who for who, rate in counted.items() if rate * span < now.get(who, 0.0) * LEAST_LENGTHS * long}
     return idle
 
 
@@ -158,7 +158,7 @@ def _by_member(rates: SignalMatrix) -> dict[Who, float]:
 
 
 def _leave_out(past: SignalFrame, idle: set[Who]) -> None:
-    """Take what is told of them out of it."""
+    """Remove them from it."""
     for matrix in past.signals.values():
         matrix.values[[entity.member in idle for entity in matrix.entities]] = np.nan
 
@@ -166,16 +166,16 @@ def _leave_out(past: SignalFrame, idle: set[Who]) -> None:
 def _from_first_page(frame: SignalFrame, rates: Iterable[str]) -> None:
     """Take rates over the time since the first page, as long as that is shorter than their window: what came before
     it was not seen, and is no time without work. So with the events of a window: each was seen in fewer windows than
-    it would have been in, and a stretch of them holds more than a window's share of their sum."""
+    it would have been in, and a time range of them holds more than a window's share of their sum."""
     for name in rates:
         if name in frame:
-            _stretch(frame[name].values, frame)
+            _span(frame[name].values, frame)
     for matrix in frame.signals.values():
         if matrix.counts is not None:
-            _stretch(matrix.counts, frame)
+            _span(matrix.counts, frame)
 
 
-def _stretch(rows: np.ndarray, frame: SignalFrame) -> None:
+def _span(rows: np.ndarray, frame: SignalFrame) -> None:
     """Bring sums over windows that began before the first page to those of a whole window. rows: float64[R, T]."""
     step_ms, width_ms = frame.grid.step_ms, frame.grid.rate_ms
     for row in rows:
@@ -202,36 +202,38 @@ QUIET = Move(signal="arrival_rate", ratio=0.95, up=False, average=True)
 """A quiet hour: less arrives than on average over days and nights."""
 MORE_MADE = Move(signal="generation_tokens_rate", ratio=1.1, up=True, share_of=0.5)
 MUCH_MORE = 1.5
-"""Own choice: as much as the recipes ask of a wait before they call it late."""
+"""Own choice: as much as the recipes query of a wait before they call it late."""
 
 NOTHING: frozenset[str] = frozenset()
-Ask = Callable[[Move], Condition | None]
-"""What is asked at first look in the place of a move; None: nothing."""
+Query = Callable[[Move], Condition | None]
+"""What is required at first look in the place of a move; None: nothing."""
 
 
 @dataclass(frozen=True)
 class FirstLook:
-    """What a first look can be asked. told: signals whose past is known; means: those of which a mean over days and
-    nights is: less than that says nothing; brief: too little was seen for two means of rate windows."""
+    """What a first look can be required. known_signals: signals whose past is known; means: those of which a mean over
+    days and nights is: less than that says nothing; brief: too little was seen for two means of rate windows."""
 
-    told: frozenset[str]
+    known_signals: frozenset[str]
     means: frozenset[str]
     brief: bool
 
     @classmethod
     def of(cls, view: View) -> FirstLook:
-        """What the first look at these series can be asked."""
-        told = {name for name, one in view.frame.signals.items() if np.isfinite(one.values[:, : view.lead_steps]).any()}
+        """What the first look at these series can be required."""
+        known_signals = {
+            name for name, one in view.frame.signals.items() if np.isfinite(one.values[:, : view.lead_steps]).any()
+        }
         brief = view.steps - view.begin <= 2 * view.window_steps
-        return cls(frozenset(told), view.lead_means, brief)
+        return cls(frozenset(known_signals), view.lead_means, brief)
 
     def exactly(self, move: Move) -> Condition | None:
         """The move itself, where its past is known; where too little was seen for means, of the values. Less than in a
         mean over days and nights counts where no less arrives."""
-        if move.signal not in self.told or (self.excused(move) and QUIET.signal not in self.told):
+        if move.signal not in self.known_signals or (self.excused(move) and QUIET.signal not in self.known_signals):
             return None
-        asked = self._in_time(move)
-        return AllOf((asked, Not(self._in_time(QUIET)))) if self.excused(move) else asked
+        required = self._in_time(move)
+        return AllOf((required, Not(self._in_time(QUIET)))) if self.excused(move) else required
 
     def _in_time(self, move: Move) -> Move:
         return structs.replace(move, average=False) if self.brief else move
@@ -240,16 +242,21 @@ class FirstLook:
         """The move, or that of the median: the fault that is looked at is a part of the life, and moves its mean at
         once and its median last. What runs rises with whatever slows the engine: it speaks of a larger batch only where
         more tokens come out as well."""
-        asked, median = self.exactly(move), move.signal.removesuffix("_mean") + "_p50"
-        if asked is not None and move.up and LITTLE.get(move.signal) == RAN and MORE_MADE.signal in self.told:
-            return AllOf((asked, MORE_MADE))
-        if asked is None or not move.up or not move.signal.endswith("_mean") or median not in self.told:
-            return asked
-        return AnyOf((asked, structs.replace(move, signal=median, average=False)))
+        required, median = self.exactly(move), move.signal.removesuffix("_mean") + "_p50"
+        if (
+            required is not None
+            and move.up
+            and LITTLE.get(move.signal) == RAN
+            and MORE_MADE.signal in self.known_signals
+        ):
+            return AllOf((required, MORE_MADE))
+        if required is None or not move.up or not move.signal.endswith("_mean") or median not in self.known_signals:
+            return required
+        return AnyOf((required, structs.replace(move, signal=median, average=False)))
 
     def excuse(self, move: Move) -> Condition | None:
-        """A move whose absence is asked: more work excuses slower answers. A mean over hours without work is less than
-        what was usual while there was some, so it takes more than a little above it. How much runs or waits is no
+        """A move whose absence is required: more work excuses slower answers. A mean over hours without work is less
+        than what was usual while there was some, so it takes more than a little above it. How much runs or waits is no
         work that came: whatever slows the engine raises it."""
         if move.signal in LITTLE:
             return None
@@ -257,9 +264,9 @@ class FirstLook:
             move = structs.replace(move, ratio=max(move.ratio, MUCH_MORE))
         return self.exactly(move)
 
-    def known(self, ask: Ask) -> Ask:
-        """For what speaks for or against a cause: unknown pasts stay in, as what cannot be told."""
-        return lambda move: ask(move) if move.signal in self.told else move
+    def known(self, query: Query) -> Query:
+        """For what speaks for or against a cause: unknown pasts stay in, as what is unknown."""
+        return lambda move: query(move) if move.signal in self.known_signals else move
 
     def excused(self, move: Move) -> bool:
         """Whether it would compare a quiet hour with a mean over days and nights."""
@@ -277,9 +284,9 @@ def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe
         symptoms: list[Condition] = []
         lost: list[Condition] = []
         for one in recipe.symptoms:
-            told = _signals((*recipe.harm, *(other for other in recipe.symptoms if other is not one)))
-            symptoms += _kept([one], look.widely, within_not, told)
-            if not _kept([one], look.exactly, look.exactly, told):
+            known_signals = _signals((*recipe.harm, *(other for other in recipe.symptoms if other is not one)))
+            symptoms += _kept([one], look.widely, within_not, known_signals)
+            if not _kept([one], look.exactly, look.exactly, known_signals):
                 lost.append(one)
         harm = _kept(recipe.harm, look.widely, within_not)
         seen = {leaf.signal for one in symptoms for leaf in leaves(one) if isinstance(leaf, Level)}
@@ -303,8 +310,8 @@ def _vouched(condition: Condition, levels: set[str]) -> bool:
 
 
 def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe], look: FirstLook) -> None:
-    """Lower the certainty: possible where not all of a recipe could be asked, or where it rests on a mean over days and
-    nights, else likely at most."""
+    """Lower the certainty: possible where not all of a recipe could be required, or where it rests on a mean over days
+    and nights, else likely at most."""
     for root in roots:
         whole = recipes.get(root.recipe.id)
         for match in root.matches:
@@ -316,41 +323,41 @@ def doubted(roots: Iterable[Cause], recipes: Mapping[str, Recipe], look: FirstLo
         doubted((*root.effects, *root.load_changes), recipes, look)
 
 
-def _whole(recipe: Recipe, asked: Recipe, look: FirstLook) -> bool:
-    """Whether all moves among the symptoms of a recipe could be asked."""
+def _whole(recipe: Recipe, required: Recipe, look: FirstLook) -> bool:
+    """Whether all moves among the symptoms of a recipe could be required."""
     moves = {leaf.signal for one in recipe.symptoms for leaf in leaves(one) if isinstance(leaf, Move)}
-    return moves <= look.told and len(asked.symptoms) == len(recipe.symptoms)
+    return moves <= look.known_signals and len(required.symptoms) == len(recipe.symptoms)
 
 
 def _kept(
-    conditions: Iterable[Condition], ask: Ask, within_not: Ask, told: frozenset[str] = NOTHING
+    conditions: Iterable[Condition], query: Query, within_not: Query, known_signals: frozenset[str] = NOTHING
 ) -> tuple[Condition, ...]:
-    pruned = (_pruned(condition, ask, within_not, told) for condition in conditions)
+    pruned = (_pruned(condition, query, within_not, known_signals) for condition in conditions)
     return tuple(condition for condition in pruned if condition is not None)
 
 
-def _pruned(condition: Condition, ask: Ask, within_not: Ask, told: frozenset[str]) -> Condition | None:
-    """The condition with its moves as they are asked; None where nothing is left, or of parts that belong together only
-    what is absent, what other pods show, or what `told` (the signals of others) tells."""
+def _pruned(condition: Condition, query: Query, within_not: Query, known_signals: frozenset[str]) -> Condition | None:
+    """The condition with its moves as they are required; None where nothing is left, or of parts that belong together
+    only what is absent, what other pods show, or what `known` (the signals of others) shows."""
     if isinstance(condition, Move):
-        return ask(condition)
+        return query(condition)
     if not isinstance(condition, OfParts):
         return condition
     if isinstance(condition, Not):
         part = _pruned(condition.part, within_not, within_not, NOTHING)
         return None if part is None else structs.replace(condition, part=part)
-    pruned = [(part, _pruned(part, ask, within_not, told)) for part in condition.parts]
+    pruned = [(part, _pruned(part, query, within_not, known_signals)) for part in condition.parts]
     parts = tuple(kept for _, kept in pruned if kept is not None)
     if not parts or parts == condition.parts:
         return condition if parts else None
     left = _signals(part for part, kept in pruned if kept is not None)
-    if isinstance(condition, AllOf) and len(parts) < len(pruned) and left <= told:
+    if isinstance(condition, AllOf) and len(parts) < len(pruned) and left <= known_signals:
         return None
     return structs.replace(condition, parts=parts)
 
 
 def _signals(conditions: Iterable[Condition]) -> frozenset[str]:
-    """The signals of a pod that speak for conditions: not those whose absence is asked."""
+    """The signals of a pod that speak for conditions: not those whose absence is required."""
     found: set[str] = set()
     for one in conditions:
         if isinstance(one, OfParts):

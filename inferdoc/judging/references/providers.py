@@ -1,7 +1,7 @@
 """What else a window without a known cause can be compared with, nearest first.
 
 A fault that is older than the window and its history looks like a steady state. So a window without a cause is compared
-with a stored baseline, with short stretches further back at which users waited much less (and not just as long at the
+with a stored baseline, with short intervals further back at which users waited much less (and not just as long at the
 same hour yesterday), with the first minutes of the source, and, where the source began lately, with what its counters
 held then. Each provider answers None where it has nothing better.
 """
@@ -32,7 +32,7 @@ def stored(session: Session) -> StoredBaseline | None:
     """The stored baseline for a window without history: the default one, else the first by name, of the same pools and
     release. None where the window has a history or nothing fits; why nothing fits becomes a warning of the source."""
     folder, view = session.options.stored, session.context.view
-    if folder is None or not view.units or view.begin >= session.context.clock.least_calm:
+    if folder is None or not view.units or view.begin >= session.context.clock.least_baseline:
         return None
     refusals: list[str] = []
     chosen = _first(folder, {as_labelled(m.pool) for m in view.fleet.members}, session.older_than, refusals)
@@ -62,7 +62,7 @@ def _warn(session: Session, text: str) -> None:
 HOUR_MS = 3_600_000
 FELT = ("ttft_mean", "e2e_mean", "itl_mean", "waiting")
 WORSE = 1.5
-"""Much worse: the ratio that the recipes ask of a time to first token."""
+"""Much worse: the ratio that the recipes query of a time to first token."""
 FAR_WORSE = 2 * WORSE
 """Worse even if it is one quantity alone: prompts that are computed anew delay first tokens and little else."""
 LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
@@ -84,7 +84,7 @@ Place = tuple[Family, str]
 Levels = dict[Place, dict[str, float]]
 
 
-def earlier_stretch(session: Session) -> Lead | None:
+def earlier_span(session: Session) -> Lead | None:
     """The nearest block at which users of a pod, or of a model, waited much less than in the window, and as long as
     before it: a block on the way up is part of the climb, and one at the edge of the change may hold some of it. Reads
     a few signals, coarsely, of what the source holds."""
@@ -170,13 +170,13 @@ ARRIVALS = "arrival_rate"
 
 def first_minutes(session: Session) -> Lead | None:
     """The first minutes of what was read, where a pod was better in what users wait for, at no less load. A change is
-    looked for once a baseline is long enough to be told from; what changes before that, minutes after a server was
-    installed or lost its data, leaves nothing but a steady state that is bad."""
+    looked for once a baseline is long enough to be distinguished from; what changes before that, minutes after a server
+    was installed or lost its data, leaves nothing but a steady state that is bad."""
     view, clock = session.context.view, session.context.clock
     if view.lead is not None or not view.units:
         return None
     head = max(HEAD_WINDOWS * clock.window_steps, clock.out_steps)
-    if head >= clock.least_calm or view.steps < 2 * clock.least_calm:
+    if head >= clock.least_baseline or view.steps < 2 * clock.least_baseline:
         return None
     levels = [_pairs(session, unit, head) for unit in view.units]
     if not any(_better_then(level) for level in levels) or _grown(levels):
@@ -190,11 +190,11 @@ Pairs = dict[str, tuple[float, float]]
 
 
 def _pairs(session: Session, unit: Unit, head: int) -> Pairs:
-    view, calm = session.context.view, session.context.clock.least_calm
+    view, baseline = session.context.view, session.context.clock.least_baseline
     levels: Pairs = {}
     for name in (*FELT, ARRIVALS):
         series = view.get(unit, name)
-        parts = () if series is None else (series.values[:head], series.values[calm:])
+        parts = () if series is None else (series.values[:head], series.values[baseline:])
         parts = tuple(part[np.isfinite(part)] for part in parts)
         if parts and all(map(len, parts)):
             levels[name] = (float(np.median(parts[0])), float(np.median(parts[1])))
@@ -233,14 +233,14 @@ def since_source_began(session: Session) -> Lead | None:
     return Lifetime(began_ms, FIRST_SCRAPES * grid.interval_ms, (grid.end_ms - began_ms) / 1000)
 
 
-PROVIDERS: tuple[Callable[[Session], Lead | None], ...] = (stored, earlier_stretch, first_minutes, since_source_began)
+PROVIDERS: tuple[Callable[[Session], Lead | None], ...] = (stored, earlier_span, first_minutes, since_source_began)
 
 
 def references(session: Session, *, of_an_earlier_day: bool) -> Iterator[Lead]:
     """What each provider has, looked for when it is needed. of_an_earlier_day: what the window shows is the rhythm of
     the traffic, so that no better times say anything."""
     for provider in PROVIDERS:
-        if of_an_earlier_day and provider in (earlier_stretch, first_minutes):
+        if of_an_earlier_day and provider in (earlier_span, first_minutes):
             continue
         found = provider(session)
         if found is not None:

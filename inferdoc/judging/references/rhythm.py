@@ -1,6 +1,6 @@
 """What happens at the same hour every day, or every week, is the rhythm of the traffic and not an incident.
 
-The calm before a change is the baseline of a diagnosis. Where a source goes back far enough, a cause is looked at
+The baseline before a change is the baseline of a diagnosis. Where a source goes back far enough, a cause is looked at
 again: if every symptom and every harm of it had about the same level at the same hour yesterday, or a week ago, it is
 reported as a change and no more. Only causes that rest on change alone are looked at: what crosses a limit of its own
 (a full cache, errors, an SLO), is critical or stands off its like is an incident on every day.
@@ -36,33 +36,33 @@ comes."""
 
 @dataclass(frozen=True)
 class Rhythm:
-    """kind: which earlier day told; events: the causes that it explained, as changes; back_ms: how long before."""
+    """kind: which earlier day showed it; events: the causes that it explained, as changes; back_ms: how long before."""
 
     kind: BaselineKind
     events: list[Event]
     back_ms: int
 
     def baseline(self, grid: Grid) -> Baseline:
-        """The stretch that told."""
+        """The time range that showed it."""
         begin, end = (stamp((ms - self.back_ms) / 1000) for ms in (grid.start_ms, grid.end_ms))
         return Baseline(begin, end, self.kind)
 
 
 def take_out_rhythm(session: Session, roots: list[Cause]) -> Rhythm | None:
     """Take the causes that are rhythm out of the list; None where none is. Reads what they rest on, a day and a week
-    earlier, and nothing where there is nothing to ask."""
+    earlier, and nothing where there is nothing to query."""
     source, context = session.source, session.context
     grid = context.view.frame.grid
-    asked = [root for root in roots if _on_change_alone(root, context)]
-    if not asked or context.view.lead is not None or grid.end_ms - grid.start_ms > LONGEST_MS:
+    required = [root for root in roots if _on_change_alone(root, context)]
+    if not required or context.view.lead is not None or grid.end_ms - grid.start_ms > LONGEST_MS:
         return None
-    wanted = list(dict.fromkeys(o.signal for root in asked for o in _observations(root)))
+    needed = list(dict.fromkeys(o.signal for root in required for o in _observations(root)))
     for kind, back_ms, words in BEFORE:
         earlier = replace(grid, start_ms=grid.start_ms - back_ms)
         if "up" not in source.names(earlier.start_ms, earlier.end_ms):
             continue
-        frame = session.read(wanted, earlier)
-        usual = [root for root in asked if _stood_there(root, context, frame)]
+        frame = session.read(needed, earlier)
+        usual = [root for root in required if _stood_there(root, context, frame)]
         for root in usual:
             roots.remove(root)
         if usual:
@@ -71,15 +71,15 @@ def take_out_rhythm(session: Session, roots: list[Cause]) -> Rhythm | None:
 
 
 def _on_change_alone(root: Cause, context: Context) -> bool:
-    """Whether all that holds of its symptoms and its harm compares with the calm, and no SLO stands in for it."""
+    """Whether all that holds of its symptoms and its harm compares with the baseline, and no SLO stands in for it."""
     recipe, best = root.recipe, root.best
     if recipe.kind not in KINDS or root.severity == "critical" or root.effects:
         return False
     if best.from_start or context.limits(best.unit):
         return False
-    asked = [leaf for condition in (*recipe.symptoms, *recipe.harm) for leaf in _simple(condition)]
+    required = [leaf for condition in (*recipe.symptoms, *recipe.harm) for leaf in _simple(condition)]
     found = _observations(root)
-    return bool(found) and all(_relative(one, [c for c in asked if c.signal == one.signal]) for one in found)
+    return bool(found) and all(_relative(one, [c for c in required if c.signal == one.signal]) for one in found)
 
 
 def _simple(condition: Condition) -> Iterator[Fact]:
@@ -91,11 +91,11 @@ def _simple(condition: Condition) -> Iterator[Fact]:
             yield from _simple(part)
 
 
-def _relative(one: Outcome, asked: Sequence[Fact]) -> bool:
+def _relative(one: Outcome, required: Sequence[Fact]) -> bool:
     """Whether an observation is one of change: so is every condition on its signal, but for a standstill (0). A queue
-    that grows without end is none: it hurts on every day."""
-    told = [c for c in asked if not (one.observed and isinstance(c, Stall) and c.scope == "own")]
-    return bool(told) and all(isinstance(c, Move) and c.scope == "own" for c in told)
+    that grows without end is none: it affects users on every day."""
+    known = [c for c in required if not (one.observed and isinstance(c, Stall) and c.scope == "own")]
+    return bool(known) and all(isinstance(c, Move) and c.scope == "own" for c in known)
 
 
 def _observations(root: Cause) -> list[Outcome]:

@@ -1,4 +1,4 @@
-"""`inferdoc baseline save`: from a stretch of a source in which all was well to a file."""
+"""`inferdoc baseline save`: from a time range of a source in which all was well to a file."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ MOST_STEPS = 120
 
 
 class NotABaselineError(InferdocError):
-    """The stretch is not one to hold others against: an incident (exit 1), or too little to tell (exit 3)."""
+    """The time range is not one to hold others against: an incident (exit 1), or too little to tell (exit 3)."""
 
     def __init__(self, message: str, exit_code: ExitCode) -> None:
         super().__init__(message)
         self.exit_code = exit_code
 
 
-def save(source: Source, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> tuple[Path, Header]:
-    """Read a stretch of a source and keep it. asked: the values of the command's options by name. Answers the file and
-    what stands at its head. Raises NotABaselineError where a diagnosis of the stretch does not say healthy (unless
-    forced) and where it is too short, InferdocError where the file cannot be written."""
-    path = Path(asked["file"]) if asked.get("file") else place(baselines_folder(config), asked["name"])
-    options = replace(options_of(source, config, catalogue, asked), stored=None, catalogue=catalogue)
-    if not asked.get("force"):
-        _refuse(diagnose(source, **window_of(asked), options=options))
-    frame, _ = read_window(source, needed_signals(catalogue), catalogue, match=options.match, **window_of(asked))
+def save(source: Source, config: Config, catalogue: Catalogue, required: dict[str, Any]) -> tuple[Path, Header]:
+    """Read a time range of a source and keep it. required: the values of the command's options by name. Answers the
+    file and what stands at its head. Raises NotABaselineError where a diagnosis of the time range does not say healthy
+    (unless forced) and where it is too short, InferdocError where the file cannot be written."""
+    path = Path(required["file"]) if required.get("file") else place(baselines_folder(config), required["name"])
+    options = replace(options_of(source, config, catalogue, required), stored=None, catalogue=catalogue)
+    if not required.get("force"):
+        _refuse(diagnose(source, **window_of(required), options=options))
+    frame, _ = read_window(source, needed_signals(catalogue), catalogue, match=options.match, **window_of(required))
     fleet = resolve(frame, catalogue.tiers, options.assignments)
     grid = frame.grid
-    least = Clock(grid.step_ms / 1000, grid.interval_ms / 1000, 1).least_calm
+    least = Clock(grid.step_ms / 1000, grid.interval_ms / 1000, 1).least_baseline
     if not fleet.members:
         raise NotABaselineError(f"{_span(grid)}: no engine in {source.location}", ExitCode.UNKNOWN)
     if grid.count < least:
@@ -80,7 +80,7 @@ def _refuse(answer: Diagnosis) -> None:
         )
     if answer.verdict == "unknown":
         raise NotABaselineError(
-            f"{span} is no baseline, as far as can be told: {answer.summary} --force saves it all the same",
+            f"{span} is no baseline, as far as is known: {answer.summary} --force saves it all the same",
             ExitCode.UNKNOWN,
         )
 

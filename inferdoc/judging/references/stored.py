@@ -34,7 +34,7 @@ FLOAT = np.dtype("<f8")
 
 
 class StoredPool(msgspec.Struct, frozen=True):
-    """A pool of the stretch, and the names of its pods."""
+    """A pool of the time range, and the names of its pods."""
 
     cluster: str
     namespace: str
@@ -82,7 +82,7 @@ class _Rows(msgspec.Struct, array_like=True):
 
 @dataclass(frozen=True)
 class StoredBaseline:
-    """A baseline with its values. name: as it was asked for; signals: float64[entities, header.count] each."""
+    """A baseline with its values. name: as it was requested; signals: float64[entities, header.count] each."""
 
     name: str
     header: Header
@@ -152,14 +152,14 @@ def named(folder: Path, name: str) -> StoredBaseline:
 def mismatch(name: str, header: Header, pools: Iterable[Pool], older_than: str | None) -> str | None:
     """Why a baseline is not one for these pools of this release; None where it is."""
     for pool in sorted(pools, key=repr):
-        alike = [stored.pool for stored in header.pools]
+        similar = [stored.pool for stored in header.pools]
         for part in ("cluster", "namespace", "model", "role", "tier"):
-            wanted = getattr(pool, part)
-            kept = [other for other in alike if getattr(other, part) == wanted]
+            needed = getattr(pool, part)
+            kept = [other for other in similar if getattr(other, part) == needed]
             if not kept:
-                held = ", ".join(sorted({getattr(other, part) or "-" for other in alike}))
-                return f"stored baseline {name} is of {part} {held}, not {wanted or '-'}"
-            alike = kept
+                held = ", ".join(sorted({getattr(other, part) or "-" for other in similar}))
+                return f"stored baseline {name} is of {part} {held}, not {needed or '-'}"
+            similar = kept
     if older_than != header.older_than:
         return f"stored baseline {name} is of {_release(header.older_than)}, not {_release(older_than)}"
     return None
@@ -216,7 +216,7 @@ def _matrix(rows: _Rows, count: int) -> SignalMatrix:
 
 
 def check(stored: StoredBaseline, members: Iterable[Member], older_than: str | None) -> None:
-    """Raises InferdocError where a baseline that was asked for by name is of other pools or another release."""
+    """Raises InferdocError where a baseline that was requested by name is of other pools or another release."""
     refusal = mismatch(stored.name, stored.header, {m.pool for m in members}, older_than)
     if refusal is not None:
         raise InferdocError(f"{refusal}: save one of this fleet (inferdoc baseline save), or choose TIME..TIME")
@@ -224,7 +224,7 @@ def check(stored: StoredBaseline, members: Iterable[Member], older_than: str | N
 
 def lead_of(stored: StoredBaseline, frame: SignalFrame, members: Iterable[Member]) -> SignalFrame:
     """The stored values for every row of a frame, ready for `prepend`: of the pod itself, else the median of the pods
-    of its pool that are labelled alike. members: of the frame."""
+    of its pool that are labelled similar. members: of the frame."""
     grid = _grid(stored.header.grid, frame.grid)
     taken = np.round(np.linspace(0, stored.header.count - 1, grid.count)).astype(int)
     then = {(p.cluster, p.namespace, pod): p.pool for p in stored.header.pools for pod in p.pods}
@@ -233,32 +233,32 @@ def lead_of(stored: StoredBaseline, frame: SignalFrame, members: Iterable[Member
     for name, matrix in frame.signals.items():
         before = stored.signals.get(name)
         if before is not None:
-            asked = [(entity, now.get(entity.member)) for entity in matrix.entities]
+            required = [(entity, now.get(entity.member)) for entity in matrix.entities]
             pools = [then.get(entity.member) for entity in before.entities]
-            values = _rows(asked, before.entities, pools, before.values[:, taken])
+            values = _rows(required, before.entities, pools, before.values[:, taken])
             counted = before.counts is not None and matrix.counts is not None
-            counts = _rows(asked, before.entities, pools, before.counts[:, taken]) if counted else None  # type: ignore[index]
+            counts = _rows(required, before.entities, pools, before.counts[:, taken]) if counted else None  # type: ignore[index]
             lead.signals[name] = SignalMatrix(matrix.entities, values, counts)
     return lead
 
 
 def _rows(
-    asked: list[tuple[Entity, Pool | None]], entities: list[Entity], pools: list[Pool | None], values: np.ndarray
+    required: list[tuple[Entity, Pool | None]], entities: list[Entity], pools: list[Pool | None], values: np.ndarray
 ) -> np.ndarray:
-    """float64[asked, steps]: pods are filled from their own pool, rows of no pod (routers, GPUs) from their like."""
+    """float64[required, steps]: pods are filled from their own pool, rows of no pod (routers, GPUs) from their like."""
     gap = np.full(values.shape[1], np.nan)
     groups = {}
     for pool in set(pools):
         at = [row for row, other in enumerate(pools) if other == pool]
         groups[pool] = Earlier([entities[row] for row in at], values[at])
-    filled = [groups[pool].of(entity, gap) if pool in groups else gap for entity, pool in asked]
+    filled = [groups[pool].of(entity, gap) if pool in groups else gap for entity, pool in required]
     return np.vstack(filled) if filled else np.empty((0, len(gap)))
 
 
 def _grid(stored: Grid, window: Grid) -> Grid:
-    """Steps over the stored stretch: as far apart as the window's, but no closer than what was stored, unless these are
+    """Steps over the stored span: as far apart as the window's, but no closer than what was stored, unless these are
     fewer than a baseline must have. What a step holds is the nearest stored value: drawn lines would have no noise."""
-    least = Clock(window.step_ms / 1000, window.interval_ms / 1000, 1).least_calm
+    least = Clock(window.step_ms / 1000, window.interval_ms / 1000, 1).least_baseline
     span_ms = stored.end_ms - stored.start_ms
     count = max(least, min(span_ms // window.step_ms + 1, stored.count), 2)
     return replace(window, start_ms=stored.start_ms, step_ms=max(1, span_ms // (count - 1)), count=count)

@@ -1,10 +1,10 @@
 """Which pools of a large fleet are looked at in full.
 
-No cause is told without an impact, so whoever shows none of the impacts that the recipes name has no finding. The scan
-reads only the signals of these impacts and of who is who, for all pods, and asks for them as the recipes do, without
-waiting for the symptoms that would begin an episode. Pods of one model in one namespace are compared with each other,
-share a router and explain each other's harm (prefill and decode, several tiers): where one of them is hurt, all are
-read. Beside them one busy family is, so that a fleet in which nobody is hurt is judged by somebody.
+No cause is reported without an impact, so whoever shows none of the impacts that the recipes name has no finding. The
+scan reads only the signals of these impacts and of who is who, for all pods, and requires them as the recipes do,
+without waiting for the symptoms that would begin an episode. Pods of one model in one namespace are compared with each
+other, share a router and explain each other's harm (prefill and decode, several tiers): where one of them is affected,
+all are read. Beside them one busy family is, so that a fleet in which nobody is affected is judged by somebody.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, FleetFilter
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
-from inferdoc.judging.context import Ask, Context, Outcome
+from inferdoc.judging.context import Context, Outcome, Query
 from inferdoc.judging.deviation import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
@@ -50,31 +50,32 @@ ROLES = (
 )
 """Read beside the impacts: who serves, as what, and who came and left."""
 LOOKS = 6
-"""An impact that needs to know when the mechanism began is asked for at so many times."""
+"""An impact that needs to know when the mechanism began is requested at so many times."""
 SLACK = 0.9
-"""A mean is compared at a few places only; it is taken for moved from this share of what a recipe asks for on."""
+"""A mean is compared at a few places only; it is taken for moved from this share of what a recipe requires on."""
 
 
 def may_leave_out(inquiry: Inquiry) -> bool:
     """Whether there is so much to read that a scan before it may pay, and nothing was named that it could leave out."""
     source, options = inquiry.source, inquiry.options
-    named = options.baseline is not None or options.match or options.wanted != FleetFilter()
+    named = options.baseline is not None or options.match or options.selected != FleetFilter()
     if options.deep or named or not isinstance(source, Identified):
         return False
     count = source.target_count()
     return count is not None and count >= LEAST_TARGETS
 
 
-def has_families(inquiry: Inquiry, wanted: Sequence[str]) -> bool:
-    """Whether it has more than one family, so that some can be left out. wanted: the signals of a deep read."""
+def has_families(inquiry: Inquiry, needed: Sequence[str]) -> bool:
+    """Whether it has more than one family, so that some can be left out. needed: the signals of a deep read."""
     source = inquiry.source
     assert isinstance(source, Identified)
-    return _families(source, inquiry, wanted) != 1
+    return _families(source, inquiry, needed) != 1
 
 
 def is_scanned_whole(source: Identified) -> bool:
-    """Whether a scan reads all pods at once; of a larger store it reads some families after others. A server is asked
-    for one signal after the other, and would be told with each which thousands of targets to leave out."""
+    """Whether a scan reads all pods at once; of a larger store it reads some families after others. A server is
+    required for one signal after the other, and would have to be given with each which thousands of targets to leave
+    out."""
     count = source.target_count()
     return source.kind != "store" or count is None or count <= SCANNED_AT_ONCE
 
@@ -84,13 +85,13 @@ def targets_at_once() -> int:
     return SCANNED_AT_ONCE // 2
 
 
-def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> int | None:
+def _families(source: Identified, inquiry: Inquiry, needed: Sequence[str]) -> int | None:
     """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
     is read for it, and what a deep read needs as well as far as memory holds it."""
     catalogue, aliases = inquiry.catalogue, inquiry.catalogue.aliases
     from_ms, until_ms = inquiry.span
     since_ms = from_ms - history_ms(until_ms - from_ms)
-    along, scanned = (names_of(each, catalogue, aliases) for each in (wanted, scan_signals(catalogue)))
+    along, scanned = (names_of(each, catalogue, aliases) for each in (needed, scan_signals(catalogue)))
     if is_scanned_whole(source):
         source.read_along(along)
     else:
@@ -99,7 +100,7 @@ def _families(source: Identified, inquiry: Inquiry, wanted: Sequence[str]) -> in
     try:
         with inquiry.reading():
             source.identify(since_ms, until_ms)
-    except SourceError:  # whatever is read next says so, or asks for less
+    except SourceError:  # whatever is read next says so, or requires less
         return None
     return source.findings.families
 
@@ -113,37 +114,37 @@ def scan_signals(catalogue: Catalogue) -> list[str]:
     """What a scan reads of every pod."""
     felt = (signal for condition in impacts(catalogue.recipes.values()) for signal in condition.signals)
     promised = (slo.signal for slo in catalogue.slos if slo.promised)
-    asked = dict.fromkeys((*ROLES, *LATENCY, "gpu_util", "sm_clock", *felt, *promised))
-    return [name for name in asked if name in catalogue.signals]
+    required = dict.fromkeys((*ROLES, *LATENCY, "gpu_util", "sm_clock", *felt, *promised))
+    return [name for name in required if name in catalogue.signals]
 
 
-def hurt_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Family]:
+def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Family]:
     """The families in which some pod shows some impact in the window."""
-    asked = impacts(recipes.values())
+    required = impacts(recipes.values())
     units = context.view.units
-    hurt, in_words = set[Family](), list[Condition]()
-    for condition in asked:
+    affected, in_words = set[Family](), list[Condition]()
+    for condition in required:
         if condition.needs_split:
             continue
-        told = holding_until(condition, context)
-        if told is None:
+        beyond_noise = holding_until(condition, context)
+        if beyond_noise is None:
             in_words.append(condition)
         else:
-            having, lasts = told
-            hurt |= {having[row].member.pool.family for row in np.flatnonzero(lasts >= context.view.begin).tolist()}
-    calm = [unit for unit in units if unit.member.pool.family not in hurt]
-    prepare(in_words, context, [Ask(unit) for unit in calm])
-    hurt |= {
+            having, lasts = beyond_noise
+            affected |= {having[row].member.pool.family for row in np.flatnonzero(lasts >= context.view.begin).tolist()}
+    baseline = [unit for unit in units if unit.member.pool.family not in affected]
+    prepare(in_words, context, [Query(unit) for unit in baseline])
+    affected |= {
         unit.member.pool.family
-        for unit in calm
+        for unit in baseline
         if any(_in_window(evaluate(condition, context, unit), context) for condition in in_words)
     }
-    hurt |= {match.unit.member.pool.family for match in breaches(context, recipes)}
-    for condition in asked:
+    affected |= {match.unit.member.pool.family for match in breaches(context, recipes)}
+    for condition in required:
         if condition.needs_split:
-            calm = [unit for unit in units if unit.member.pool.family not in hurt]
-            hurt |= {unit.member.pool.family for unit in _with_split(condition, context, calm)}
-    return hurt
+            baseline = [unit for unit in units if unit.member.pool.family not in affected]
+            affected |= {unit.member.pool.family for unit in _with_split(condition, context, baseline)}
+    return affected
 
 
 def _in_window(outcome: Outcome, context: Context) -> bool:
@@ -161,17 +162,17 @@ def _with_split(condition: Condition, context: Context, units: Sequence[Unit]) -
         return [unit for unit, one in zip(having, moved.tolist(), strict=True) if one]
     found: dict[Unit, None] = {}
     last = context.view.steps - 1
-    for split in np.linspace(context.clock.calm_steps, last, LOOKS, dtype=int)[:-1].tolist():
+    for split in np.linspace(context.clock.baseline_steps, last, LOOKS, dtype=int)[:-1].tolist():
         context.make_room()
         inside = context.at(split, last)
-        prepare([condition], inside, [Ask(unit, split, last) for unit in units])
+        prepare([condition], inside, [Query(unit, split, last) for unit in units])
         found |= {unit: None for unit in units if evaluate(condition, inside, unit).holds}
     return found
 
 
 def may_have_moved(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """bool[R]: whether the mean after some time, over some stretch that reaches into the window, is as far from the
-    mean before it as the rule asks for, or nearly so. values: float64[R, T]."""
+    """bool[R]: whether the mean after some time, over some span that reaches into the window, is as far from the
+    mean before it as the rule requires, or nearly so. values: float64[R, T]."""
     blocks = values[:, :: -clock.window_steps][:, ::-1]
     there = np.isfinite(blocks)
     filled = np.where(there, blocks, 0.0)
@@ -198,12 +199,12 @@ def _running(values: np.ndarray) -> np.ndarray:
 def _moved(before: Sequence[np.ndarray], after: Sequence[np.ndarray], rule: Rule) -> np.ndarray:
     """Of each row at each split. before, after: count, sum and sum of squares."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        (calm, calm_error), (now, now_error) = (_mean_and_error(*each) for each in (before, after))
+        (baseline, baseline_error), (now, now_error) = (_mean_and_error(*each) for each in (before, after))
         ratio = 1.0 + SLACK * (rule.ratio - 1.0)
-        far = now - calm if rule.up else calm - now
-        beyond = (now >= ratio * calm if rule.up else now <= ratio * calm) & (far >= SLACK * rule.by)
-        told = far >= SLACK * STANDARD_ERRORS * np.sqrt(calm_error + now_error)
-    return np.asarray(beyond & told & (before[0] >= LEAST_BLOCKS) & (after[0] >= 2))
+        far = now - baseline if rule.up else baseline - now
+        beyond = (now >= ratio * baseline if rule.up else now <= ratio * baseline) & (far >= SLACK * rule.by)
+        beyond_noise = far >= SLACK * STANDARD_ERRORS * np.sqrt(baseline_error + now_error)
+    return np.asarray(beyond & beyond_noise & (before[0] >= LEAST_BLOCKS) & (after[0] >= 2))
 
 
 def _mean_and_error(count: np.ndarray, total: np.ndarray, square: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -37,7 +37,7 @@ class Scan:
 class Looked:
     """What a scan saw of some families. members: their pods; targets: labels of each; sizes: units of each family;
     busy: the families that can be judged; about: host -> the pods that what was scanned there is about; start_ms,
-    end_ms: the stretch."""
+    end_ms: the time range."""
 
     members: tuple[Member, ...]
     targets: frozenset[Labels]
@@ -47,11 +47,11 @@ class Looked:
     start_ms: int
     end_ms: int
 
-    def scan(self, hurt: Collection[Family]) -> Scan:
-        """Which families are read in full: those that are hurt, and one that serves and is not."""
-        calm = sorted((family for family in self.sizes if family not in hurt), key=lambda f: (self.sizes[f], f))
-        busy = next((family for family in calm if family in self.busy), None)
-        read = {*hurt, *((busy,) if busy is not None else calm[:1])}
+    def scan(self, affected: Collection[Family]) -> Scan:
+        """Which families are read in full: those that are affected, and one that serves and is not."""
+        baseline = sorted((family for family in self.sizes if family not in affected), key=lambda f: (self.sizes[f], f))
+        busy = next((family for family in baseline if family in self.busy), None)
+        read = {*affected, *((busy,) if busy is not None else baseline[:1])}
         return Scan(self.members, self.targets, frozenset(read))
 
     def quiet_hosts(self, scan: Scan) -> set[str]:

@@ -1,8 +1,8 @@
 """A fleet that is too large for one look, scanned part by part: by this process, and by one for each further core.
 
 A part is whole families, so what is seen of it depends on no other part: a process reads it, judges it, and hands over
-which families are hurt. Next to nothing passes between them, and memory does not grow with the fleet. A process that
-ends leaves its part to the others.
+which families are affected. Next to nothing passes between them, and memory does not grow with the fleet. A process
+that ends leaves its part to the others.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ from inferdoc.times import Moment
 
 @dataclass(frozen=True)
 class PartSeen:
-    """What was seen of a part. hurt: the families that are; below: those that are by a lower rung, None where nobody
-    asked."""
+    """What was seen of a part. affected: the families that are; below: those that are by a lower reference, None where
+    nobody required."""
 
     looked: Looked
-    hurt: frozenset[Family]
+    affected: frozenset[Family]
     below: frozenset[Family] | None
 
 
 Scan = Callable[[Inquiry, bool], PartSeen]
-"""Scans what is read now; whether lower rungs are climbed to where nobody is hurt."""
+"""Scans what is read now; whether lower references are climbed to where nobody is affected."""
 
 
 @dataclass(frozen=True)
 class Scanner:
-    """What a further process is told. scan: a function of a module; identified: what the labels were found to tell."""
+    """What a further process gets. scan: a function of a module; identified: what the labels show."""
 
     store: PartOfStore
     identified: Identified
@@ -60,17 +60,17 @@ class Scanner:
 class PartScanner:
     """Scans parts for another process."""
 
-    def __init__(self, asked: Scanner) -> None:
-        self._source = StoreSource(asked.store.path, timeout=asked.store.timeout, hidden=asked.store.hidden)
-        self._source.location = asked.store.location
-        self._source.learn(asked.store.known_as, asked.store.spans)
-        source = asked.identified.taught(self._source)
-        catalogue = asked.options.catalogue or load_catalogue(source.catalogue)
-        self._inquiry, self._scan = Inquiry(source, catalogue, asked.options, asked.window), asked.scan
+    def __init__(self, required: Scanner) -> None:
+        self._source = StoreSource(required.store.path, timeout=required.store.timeout, hidden=required.store.hidden)
+        self._source.location = required.store.location
+        self._source.learn(required.store.known_as, required.store.spans)
+        source = required.identified.taught(self._source)
+        catalogue = required.options.catalogue or load_catalogue(source.catalogue)
+        self._inquiry, self._scan = Inquiry(source, catalogue, required.options, required.window), required.scan
 
     @no_cycle_search()
     def call(self, method: str, args: tuple[Any, ...]) -> PartAnswer:
-        """Scan a part. args: which, and whether lower rungs are climbed to."""
+        """Scan a part. args: which, and whether lower references are climbed to."""
         value, error = None, None
         try:
             value = scan_part(self._inquiry, self._scan, *args)
@@ -92,28 +92,28 @@ def scan_part(inquiry: Inquiry, scan: Scan, part: PartOfFleet, climbs: bool) -> 
 
 @dataclass
 class _Round:
-    """Parts that are to be scanned, and what was seen of those that are. climbs: whether lower rungs are asked: as long
-    as nobody is hurt, unless `always`."""
+    """Parts that are to be scanned, and what was seen of those that are. climbs: whether lower references are required:
+    as long as nobody is affected, unless `always`."""
 
     waiting: deque[int]
     always: bool
     seen: dict[int, PartSeen] = field(default_factory=dict)
     error: Exception | None = None
-    is_hurt: bool = False
+    is_affected: bool = False
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take(self) -> tuple[int, bool] | None:
-        """The next part, and whether lower rungs are asked for it; None where there is none, or one has failed."""
+        """The next part, and whether lower references are requested it; None where there is none, or one has failed."""
         with self.lock:
             if not self.waiting or self.error is not None:
                 return None
-            return self.waiting.popleft(), self.always or not self.is_hurt
+            return self.waiting.popleft(), self.always or not self.is_affected
 
     def put(self, number: int, seen: PartSeen) -> None:
         """What was seen of a part."""
         with self.lock:
             self.seen[number] = seen
-            self.is_hurt |= bool(seen.hurt)
+            self.is_affected |= bool(seen.affected)
 
     def give_back(self, number: int) -> None:
         """Who took a part has ended."""
@@ -154,8 +154,8 @@ class PartScans:
             yield cls(inquiry, scan, parts, (), seen)
             return
         with raw.undivided() as begins:
-            asked = Scanner(raw.as_part(), source, inquiry.options, inquiry.window, scan)
-            crew = [one for begin in begins[: len(parts) - 1] for one in _begun(begin, asked)]
+            required = Scanner(raw.as_part(), source, inquiry.options, inquiry.window, scan)
+            crew = [one for begin in begins[: len(parts) - 1] for one in _begun(begin, required)]
             try:
                 yield cls(inquiry, scan, parts, crew, seen)
             finally:
@@ -163,17 +163,18 @@ class PartScans:
                     one.close()
 
     def together(self) -> tuple[Looked, set[Family], set[Family] | None]:
-        """What all parts show, the families that are hurt, and those that are by a lower rung: None where that was not
-        asked of all parts without any that is hurt."""
+        """What all parts show, the families that are affected, and those that are by a lower reference: None where that
+        was not evaluated on all parts without any that is affected."""
         seen = [self.seen[number] for number in range(len(self._parts))]
         below = None if any(each.below is None for each in seen) else [each.below or () for each in seen]
-        hurt = {family for each in seen for family in each.hurt}
-        return together(each.looked for each in seen), hurt, None if below is None else set().union(*below)
+        affected = {family for each in seen for family in each.affected}
+        return together(each.looked for each in seen), affected, None if below is None else set().union(*below)
 
     def run(self, always: bool = False) -> None:
-        """Scan all parts; with `always` those of which nobody has asked what lower rungs tell. Raises SourceError."""
-        wanted = [n for n in range(len(self._parts)) if n not in self.seen or (always and self.seen[n].below is None)]
-        now = _Round(deque(wanted), always)
+        """Scan all parts; with `always` those of which nobody has required what lower references tell. Raises
+        SourceError."""
+        needed = [n for n in range(len(self._parts)) if n not in self.seen or (always and self.seen[n].below is None)]
+        now = _Round(deque(needed), always)
         threads = [threading.Thread(target=self._with, args=(now, one), daemon=True) for one in self._crew]
         for thread in threads:
             thread.start()
@@ -215,8 +216,8 @@ class PartScans:
                 self._samples[id(worker)] = answer.samples
 
 
-def _begun(begin: Callable[[HandedOver], PartWorker], asked: Scanner) -> list[PartWorker]:
+def _begun(begin: Callable[[HandedOver], PartWorker], required: Scanner) -> list[PartWorker]:
     try:
-        return [begin(asked)]
+        return [begin(required)]
     except PartEndedError:
         return []  # this process does the work alone

@@ -23,8 +23,8 @@ from inferdoc.judging.reading import LEAST_HISTORY_MS, names_of
 from inferdoc.judging.references.lifetime import FirstLook, absolute
 from inferdoc.judging.references.providers import references
 from inferdoc.judging.scan.impacts import (
+    affected_families,
     has_families,
-    hurt_families,
     impacts,
     is_scanned_whole,
     looked,
@@ -73,12 +73,12 @@ def _of_records(inquiry: Inquiry, recorded: RecordedScan, deep: Deep) -> Judged:
 def _scanned_whole(inquiry: Inquiry, source: Identified, deep: Deep) -> Judged:
     session = inquiry.session(scan_signals(inquiry.catalogue), None)
     overview = _looked(session)
-    hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    judged = _of_part(inquiry, overview, hurt, deep) if hurt else None
+    affected = affected_families(session.context, inquiry.catalogue.recipes)
+    judged = _of_part(inquiry, overview, affected, deep) if affected else None
     if judged is None or not judged.is_explained:
         source.leave_out_pods((), (), 0, 0)
-        further = hurt | _hurt_by_references(inquiry, session)
-        if judged is None or further != hurt:
+        further = affected | _affected_by_references(inquiry, session)
+        if judged is None or further != affected:
             judged = _of_part(inquiry, overview, further, deep)
     return judged
 
@@ -86,8 +86,8 @@ def _scanned_whole(inquiry: Inquiry, source: Identified, deep: Deep) -> Judged:
 def _scanned_in_parts(inquiry: Inquiry, source: Identified, deep: Deep) -> Judged:
     with PartScans.of(inquiry, scanned_part, targets_at_once()) as scans:
         scans.run()
-        overview, hurt, below = scans.together()
-    judged = _of_part(inquiry, overview, hurt, deep) if hurt else None
+        overview, affected, below = scans.together()
+    judged = _of_part(inquiry, overview, affected, deep) if affected else None
     if judged is None or not judged.is_explained:
         if below is None:
             source.leave_out_pods((), (), 0, 0)
@@ -95,7 +95,7 @@ def _scanned_in_parts(inquiry: Inquiry, source: Identified, deep: Deep) -> Judge
                 scans.run(always=True)
                 _, _, below = scans.together()
         if judged is None or below:
-            judged = _of_part(inquiry, overview, hurt | (below or set()), deep)
+            judged = _of_part(inquiry, overview, affected | (below or set()), deep)
     return judged
 
 
@@ -103,23 +103,23 @@ def scanned_part(inquiry: Inquiry, climbs: bool) -> PartSeen:
     """What is seen of the families that are read now, which of them are affected, and where none is, which are against
     another reference."""
     session = inquiry.session(scan_signals(inquiry.catalogue), None)
-    hurt = hurt_families(session.context, inquiry.catalogue.recipes)
-    below = set[Family]() if hurt else _hurt_by_references(inquiry, session) if climbs else None
-    return PartSeen(_looked(session), frozenset(hurt), None if below is None else frozenset(below))
+    affected = affected_families(session.context, inquiry.catalogue.recipes)
+    below = set[Family]() if affected else _affected_by_references(inquiry, session) if climbs else None
+    return PartSeen(_looked(session), frozenset(affected), None if below is None else frozenset(below))
 
 
 def _looked(session: Session) -> Looked:
     return looked(session.context, scraped_in_window(session.context.view, session.scrapes))
 
 
-def _of_part(inquiry: Inquiry, overview: Looked, hurt: Collection[Family], deep: Deep) -> Judged:
+def _of_part(inquiry: Inquiry, overview: Looked, affected: Collection[Family], deep: Deep) -> Judged:
     """Only these families, and one beside them, read in full."""
-    scan = overview.scan(hurt)
+    scan = overview.scan(affected)
     read_chosen(inquiry, scan, (overview.start_ms, overview.end_ms), overview.quiet_hosts(scan))
     return deep(inquiry, scan)
 
 
-def _hurt_by_references(inquiry: Inquiry, session: Session) -> set[Family]:
+def _affected_by_references(inquiry: Inquiry, session: Session) -> set[Family]:
     """The families that are affected against the first other reference by which any is."""
     recipes = inquiry.catalogue.recipes
     for reference in references(session, of_an_earlier_day=False):
@@ -128,14 +128,14 @@ def _hurt_by_references(inquiry: Inquiry, session: Session) -> set[Family]:
         except TooSlowError:
             break
         first_look = FirstLook.of(later.context.view) if later.context.view.lead_kind == "lifetime" else None
-        hurt = hurt_families(later.context, absolute(recipes, first_look) if first_look else recipes)
-        if hurt:
-            return hurt
+        affected = affected_families(later.context, absolute(recipes, first_look) if first_look else recipes)
+        if affected:
+            return affected
     return set()
 
 
 def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts: Collection[str] = ()) -> None:
-    """From now on read what is about the chosen families, with their exporters. A server is asked for the pods by their
+    """From now on read what is about the chosen families, with their exporters. A server is requested the pods by their
     names, since pods of several clusters have the same addresses; where it names none, and of a store, the targets of
     the other pods are left out. span: from the begin of the history until the end of the window, milliseconds;
     quiet_hosts: those of exporters that tell of other pods only. Raises SourceError."""
@@ -151,17 +151,17 @@ def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts
 
 @dataclass(frozen=True)
 class RecordedScan:
-    """looked: what records tell of all families; hurt: the families that are, or that no rule watched; span: from the
-    history's begin until the end of the window, milliseconds."""
+    """looked: what records tell of all families; affected: the families that are, or that no rule watched; span: from
+    the history's begin until the end of the window, milliseconds."""
 
     looked: Looked
-    hurt: frozenset[Family]
+    affected: frozenset[Family]
     span: tuple[int, int]
 
     @property
     def scan(self) -> Scan:
         """Which families are read in full."""
-        return replace(self.looked.scan(self.hurt), by_records=True)
+        return replace(self.looked.scan(self.affected), by_records=True)
 
 
 def by_records(inquiry: Inquiry) -> RecordedScan | None:
@@ -173,12 +173,12 @@ def by_records(inquiry: Inquiry) -> RecordedScan | None:
     begin_ms, end_ms = inquiry.span
     try:
         with inquiry.reading():
-            return _told(records, inquiry.catalogue, begin_ms, end_ms)
-    except SourceError:  # a reading of samples says what is wrong, or asks for less
+            return _scan_of(records, inquiry.catalogue, begin_ms, end_ms)
+    except SourceError:  # a reading of samples says what is wrong, or requires less
         return None
 
 
-def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int) -> RecordedScan | None:
+def _scan_of(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int) -> RecordedScan | None:
     since_ms = begin_ms - LEAST_HISTORY_MS
     watched = records.watched(since_ms, end_ms)
     if not watched:
@@ -190,17 +190,17 @@ def _told(records: RuleRecords, catalogue: Catalogue, begin_ms: int, end_ms: int
     unwatched = families.sizes.keys() - watched | (records.unwatched(engines, end_ms))
     if len(unwatched) > len(watched):
         return None
-    hurt = set(unwatched)
+    affected = set(unwatched)
     for labels in (
         *records.true_records(records_of(impact_names(catalogue)), begin_ms, end_ms),
         *records.alarmed(begin_ms, end_ms),
     ):
-        hurt |= families.about(labels)
+        affected |= families.about(labels)
     targets = frozenset(frozenset(labels.items()) for labels in records.targets(begin_ms, end_ms))
     looked = Looked(
         members, targets, dict(families.sizes), frozenset(records.busy(engines, end_ms)), {}, since_ms, end_ms
     )
-    return RecordedScan(looked, frozenset(hurt), (since_ms, end_ms))
+    return RecordedScan(looked, frozenset(affected), (since_ms, end_ms))
 
 
 def impact_names(catalogue: Catalogue) -> list[str]:
@@ -212,7 +212,7 @@ def impact_names(catalogue: Catalogue) -> list[str]:
 
 
 def _own(name: str, catalogue: Catalogue) -> str:
-    """The observation itself, of one that is asked of others."""
+    """The observation itself, of one that is evaluated on others."""
     ends = (words for words in AMONG.values() if words and name.endswith(words))
     return next((own for words in ends if (own := name.removesuffix(words)) in catalogue.dictionary.observations), name)
 
