@@ -43,7 +43,6 @@ MOST: dict[str, int] = {
     "inferdoc/kv": 59,
     "inferdoc/prewarm": 470,
     "inferdoc/report": 36,
-    "inferdoc/preflight": 7,
     "inferdoc/serve": 1,
     "inferdoc/simulate": 6,
     "inferdoc/sizing": 17,
