@@ -55,5 +55,5 @@ def test_an_output_is_what_its_command_prints(page, fixture, text, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(COLUMNS))
     command, _, shown = text.removeprefix("$ ").replace("\\\n", "").partition("\n")
     output = printed(fixture, command)
-    if not re.fullmatch(pattern(shown), output):
+    if not re.fullmatch(pattern(shown) + r"\n*", output):
         pytest.fail(f"docs/{page} quotes what `{command}` does not print. It prints\n{output}", pytrace=False)
