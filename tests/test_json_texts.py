@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from inferdoc.backtest.labels import FILE, read_labels
 
+from inferdoc.backtest.recording import FILE, read_labels
 from inferdoc.bench.request import _documents
 from inferdoc.cluster import pods, port_forward
 from inferdoc.collect.http_sd import HttpDiscovery

@@ -206,7 +206,7 @@ class Context:
                 known.clear()
 
 
-class Query(NamedTuple):
+class UnitQuery(NamedTuple):
     """A unit, and the split and last step of the episode that it is looked at in (as in `Context`)."""
 
     unit: Unit

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from inferdoc.catalogue.conditions import AnyOf, Condition
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Context, Query
+from inferdoc.judging.context import Context, UnitQuery
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.view import Unit
 
@@ -88,7 +88,7 @@ def _others(context: Context, cause: Cause) -> list[Unit]:
 
 def _graded(recipe: Recipe, inside: Context, unit: Unit, others: list[Unit]) -> Candidate:
     candidate = Candidate(recipe)
-    own = Query(unit, inside.split, inside.last)
+    own = UnitQuery(unit, inside.split, inside.last)
     inside.make_room()
     prepare(tuple(_signs(recipe)), inside, [own, *(own._replace(unit=other) for other in others)])
     prepare(recipe.unless, inside, [own])

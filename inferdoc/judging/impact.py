@@ -15,7 +15,7 @@ from dataclasses import replace
 from inferdoc.catalogue.conditions import Level, Move
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Context, Outcome, Query
+from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.verdict import Evidence, Match
 from inferdoc.judging.view import Unit
 
@@ -112,7 +112,7 @@ def breaches(context: Context, recipes: Mapping[str, Recipe]) -> list[Match]:
     if recipe is None:
         return []
     window = context.at(context.view.begin, context.view.steps - 1)
-    queries = [Query(unit, window.split, window.last) for unit in context.view.units]
+    queries = [UnitQuery(unit, window.split, window.last) for unit in context.view.units]
     prepare(levels_of(window), window, queries)
     broken = ((unit, _broken(window, unit)) for unit in context.view.units)
     return [_match(recipe, unit, outcomes, context) for unit, outcomes in broken if outcomes]

@@ -12,7 +12,7 @@ from inferdoc.catalogue.recipe import CERTAINTIES
 from inferdoc.extras import install
 from inferdoc.judging.answer import baseline_of
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Context, Outcome, Query
+from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.fold import Cause
 from inferdoc.judging.judge import Judgement, judge
 from inferdoc.judging.references.lifetime import FirstLook, Lifetime, absolute, doubted
@@ -100,7 +100,7 @@ def name_mechanisms(roots: Iterable[Cause], context: Context, families: Mapping[
 
 
 def _name(root: Cause, context: Context, families: Iterable[Family]) -> None:
-    queries = [Query(match.unit, match.onset, match.last) for match in root.matches]
+    queries = [UnitQuery(match.unit, match.onset, match.last) for match in root.matches]
     for family in families:
         prepare([family.shown] if family.shown is not None else [], context, queries)
         shown = [_shown(family, match, context) for match in root.matches]

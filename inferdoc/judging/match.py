@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from inferdoc.catalogue.conditions import AnyOf, Condition, Level, Move, leaves
 from inferdoc.catalogue.recipe import CERTAINTIES, Certainty, Recipe
 from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Context, Outcome, Query
+from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.impact import FELT, immaterial, objective
 from inferdoc.judging.verdict import Evidence, Match, Reached, Verdict
 from inferdoc.judging.view import Unit
@@ -34,8 +34,8 @@ class _Episode:
     harm: list[Outcome] = field(default_factory=list)
 
     @property
-    def query(self) -> Query:
-        return Query(self.unit, self.onset, self.last)
+    def query(self) -> UnitQuery:
+        return UnitQuery(self.unit, self.onset, self.last)
 
 
 def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dict[Unit, Verdict]:
@@ -71,7 +71,7 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
             held[unit] = []
     for condition in early:
         going = [unit for unit in held if unit not in verdicts]
-        prepare([condition], context, [Query(unit, context.split, context.last) for unit in going])
+        prepare([condition], context, [UnitQuery(unit, context.split, context.last) for unit in going])
         for unit in going:
             outcome = evaluate(condition, context, unit)
             if outcome.holds:
@@ -102,7 +102,7 @@ def _bring_together(conditions: Sequence[Condition], held: Mapping[Unit, list[Ou
     for place, level in enumerate(conditions):
         over = _over([(unit, outcomes[place]) for unit, outcomes in held.items()], until)
         while over and isinstance(level, Level):
-            prepare([level], context, [Query(unit, last + 1) for unit, last in over.items()])
+            prepare([level], context, [UnitQuery(unit, last + 1) for unit, last in over.items()])
             later = [(unit, evaluate(level, context.at(last + 1, None), unit)) for unit, last in over.items()]
             over = _over(later, until)
             for unit, outcome in later:
@@ -121,7 +121,7 @@ def _went_on(
     """Those whose episode shows the symptoms that look at it, too."""
     later = [condition for condition in recipe.symptoms if condition.needs_split]
     onsets = _sooner(episodes, later, context)
-    sooner = [Query(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
+    sooner = [UnitQuery(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
     prepare(later, context, [*(episode.query for episode in episodes), *sooner])
     for episode, onset in zip(episodes, onsets, strict=True):
         more, stopped = _hold(later, episode.inside, episode.unit)
@@ -143,7 +143,7 @@ def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: C
     before, and has stayed out since: an answer shows its length when it ends, minutes after it began to fill the
     queue."""
     alone = [part for one in later if isinstance(one, AnyOf) for part in one.parts if not part.needs_split]
-    prepare(alone, context, [Query(episode.unit, context.split, context.last) for episode in episodes])
+    prepare(alone, context, [UnitQuery(episode.unit, context.split, context.last) for episode in episodes])
     onsets = []
     for episode in episodes:
         outcomes = (evaluate(part, context, episode.unit) for part in alone)
@@ -171,9 +171,9 @@ def _hurting(
     return [episode for episode in episodes if episode.unit not in verdicts]
 
 
-def _inside_and_whole(episodes: Iterable[_Episode]) -> list[Query]:
+def _inside_and_whole(episodes: Iterable[_Episode]) -> list[UnitQuery]:
     """In the episodes, and from the beginning of what is seen: a move may have begun before (`_during`, `_before`)."""
-    return [query for episode in episodes for query in (episode.query, Query(episode.unit))]
+    return [query for episode in episodes for query in (episode.query, UnitQuery(episode.unit))]
 
 
 def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[Unit, Verdict]) -> list[str]:

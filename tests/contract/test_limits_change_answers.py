@@ -141,8 +141,8 @@ def test_a_share_decides_how_much_of_the_window_is_enough(limit: str, monkeypatc
 
 
 def night(tiers: Tiers) -> Watched:
-    """A pod whose work grows all day from next to nothing."""
-    grows = np.linspace(0.001, 1.0, 961)
+    """A pod that is idle for half a day, and whose work then grows."""
+    grows = np.maximum(np.linspace(-1.0, 1.0, 961), 0.0)
     fleet = lab.watched({"p0": {name: level * grows for name, level in lab.BUSY.items()}}, tier=OURS)
     return replace(fleet, tiers=tiers)
 
@@ -162,8 +162,8 @@ def too_little(tiers: Tiers) -> object:
 WINDOW: dict[str, tuple[float, Callable[[Tiers], object]]] = {
     "standing_parts": (6, lambda tiers: len(night(tiers).parts())),
     "standing_least_parts": (1000, too_little),
-    "standing_requests": (1e9, lambda tiers: night(tiers).quiet(night(tiers).view.units[0])),
-    "standing_busy": (0.9, lambda tiers: int(night(tiers).busy(night(tiers).view.units[0]).sum())),
+    "standing_requests": (1e9, lambda tiers: (fleet := night(tiers)).quiet(fleet.view.units[0])),
+    "standing_busy": (0.9, lambda tiers: int((fleet := night(tiers)).busy(fleet.view.units[0]).sum())),
     "prefix_hit_rag": (0.3, reuse),
 }
 

@@ -14,7 +14,7 @@ from inferdoc.catalogue.recipe import Alert
 from inferdoc.catalogue.signal import WIDE
 from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.generate import promtool
-from inferdoc.generate.alerts import ALERTMANAGER
+from inferdoc.generate.alerts import ALERTMANAGER, set_objects
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule, first_leaf
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
@@ -32,8 +32,9 @@ SHORT_ALONE = re.compile(r"(?<![a-z_])(rate|increase)\([^)]*\[(?:30s|1m)\](?!\) 
 
 def test_the_committed_files_are_what_the_declarations_give(tmp_path):
     (tmp_path / "alerts").mkdir()  # an empty overlay: nothing that was cached before is used
-    files, _ = files_with_tests(load_catalogue((tmp_path,)), GeneratedLinks())
-    assert write(files, GENERATED, check=True) == [], "run make generate"
+    catalogue, links = load_catalogue((tmp_path,)), GeneratedLinks()
+    files, _ = files_with_tests(catalogue, links)
+    assert write({**files, **set_objects(catalogue, links)}, GENERATED, check=True) == [], "run make generate"
 
 
 def test_every_cause_has_a_rule_or_says_why_not(catalogue, pack):

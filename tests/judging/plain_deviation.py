@@ -25,12 +25,12 @@ from inferdoc.judging.order import median, percentiles
 
 @dataclass(frozen=True)
 class Deviation:
-    """start, last: first and last outside step; calm: median of the calm part; band: the limit that was crossed;
+    """start, last: first and last outside step; baseline: median before the change; band: the limit that was crossed;
     observed: median of the outside windows; mask: bool[T] outside."""
 
     start: int
     last: int
-    calm: float
+    baseline: float
     band: float
     observed: float
     mask: np.ndarray
@@ -42,9 +42,9 @@ class Deviation:
         return replace(self, start=step, mask=mask, observed=median(values[mask]))
 
 
-def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
-    """(median, limit) of the finite calm values under a rule."""
-    ranked = np.sort(calm)
+def baseline_band(baseline: np.ndarray, rule: Rule) -> tuple[float, float]:
+    """(median, limit) of the finite baseline values under a rule."""
+    ranked = np.sort(baseline)
     low, middle, high = percentiles(ranked, (0.25, 0.5, 0.75))
     spread = SIGMAS * (high - low) / IQR_TO_SIGMA
     if rule.up:
@@ -52,14 +52,14 @@ def calm_band(calm: np.ndarray, rule: Rule) -> tuple[float, float]:
     return middle, min(middle * rule.ratio, middle - spread, middle - rule.by, float(ranked[0]))
 
 
-def warmed(calm: np.ndarray, rule: Rule) -> np.ndarray:
-    """Finite calm values without a short beginning that was itself beyond the ratio and came back: the first requests
-    after a start miss every cache."""
-    middle = median(calm)
+def warmed(baseline: np.ndarray, rule: Rule) -> np.ndarray:
+    """Finite baseline values without a short beginning that was itself beyond the ratio and came back: the first
+    requests after a start miss every cache."""
+    middle = median(baseline)
     limit = max(middle * rule.ratio, middle + rule.by) if rule.up else min(middle * rule.ratio, middle - rule.by)
-    beyond = calm > limit if rule.up else calm < limit
+    beyond = baseline > limit if rule.up else baseline < limit
     began = int(np.argmin(beyond))
-    return calm[began:] if began <= WARM_UP * len(calm) else calm
+    return baseline[began:] if began <= WARM_UP * len(baseline) else baseline
 
 
 def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
@@ -88,9 +88,9 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     if len(groups) - len(warm_up) > FEW_EPISODES or long > LONGEST_PAST * len(history):
         return values
     # The caches of a new process are empty: that is no incident, and no baseline either.
-    most_is_calm = 2 * sum(g[-1] - g[0] + 1 for g in over) <= len(history) - began
+    most_is_baseline = 2 * sum(g[-1] - g[0] + 1 for g in over) <= len(history) - began
     kept = values.copy()
-    for group in over if most_is_calm else incidents:
+    for group in over if most_is_baseline else incidents:
         kept[clock.lead + group[0] : clock.lead + group[-1] + 1] = np.nan
     return kept
 
@@ -120,7 +120,7 @@ def find(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None
         begins = _where_it_begins(found.mask, finite, found.start, found.last, clock.out_steps, rule.share)
         if begins == start:
             return found
-        # What begins there may stand out from all that lies before it: then it is found, and with a longer calm.
+        # What begins there may stand out from all that lies before it: then it is found, and with a longer baseline.
         late, earliest = late or found.begun_at(begins, values), begins
     return late
 
@@ -137,13 +137,13 @@ def _can_leave(ranked: np.ndarray, rule: Rule) -> bool:
 def against(
     values: np.ndarray, split: int, rule: Rule, clock: Clock, counts: np.ndarray | None = None
 ) -> Deviation | None:
-    """The deviation after a given split, judged against the calm before it; None where it is not sustained or the calm
-    is too short to compare with."""
+    """The deviation after a given split, judged against the baseline before it; None where it is not sustained or the
+    baseline is too short to compare with."""
     before = values[:split]
-    calm = before[np.isfinite(before)]
-    if len(calm) < max(3, clock.baseline_steps // 4) or split < clock.baseline_steps:
+    baseline = before[np.isfinite(before)]
+    if len(baseline) < max(3, clock.baseline_steps // 4) or split < clock.baseline_steps:
         return None
-    middle, band = calm_band(warmed(calm, rule), rule)
+    middle, band = baseline_band(warmed(baseline, rule), rule)
     after = values[split:]
     with np.errstate(invalid="ignore"):
         out = np.isfinite(after) & ((after > band) if rule.up else (after < band))
@@ -210,7 +210,7 @@ def _dense(out: np.ndarray, finite: np.ndarray, start: int, need: int, share: fl
 
 
 def _before_longest_gap(indices: np.ndarray) -> int:
-    """How many of the outside steps lie before the longest calm stretch among them: where an episode ended."""
+    """How many of the outside steps lie before the longest baseline stretch among them: where an episode ended."""
     gaps = np.diff(indices)
     return int(np.argmax(gaps)) + 1 if len(gaps) and gaps.max() > 1 else 0
 
@@ -226,22 +226,23 @@ def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tupl
 
 
 def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | None:
-    """Compare the means of the calm part and of (split, last], in blocks of one rate window (neighbouring steps share
-    samples). For quantities that arrive in ones and twos, whose windows swing more than their mean. The first window of
-    a series is left out where enough others are there: a rate that reaches back before the first scrape is low."""
+    """Compare the means of the baseline part and of (split, last], in blocks of one rate window (neighbouring steps
+    share samples). For quantities that arrive in ones and twos, whose windows swing more than their mean. The first
+    window of a series is left out where enough others are there: a rate that reaches back before the first scrape
+    is low."""
     step = clock.window_steps
     ends_before = _ends(values, split - 1, 0, step)
     born = int(np.argmax(np.isfinite(values)))
     grown = ends_before[ends_before >= born + step]
     ends_before = grown if len(grown) >= LEAST_BLOCKS else ends_before
     ends_after = _ends(values, last, split + step if last - split >= step else last, step)
-    calm, now = values[ends_before], values[ends_after]
-    if len(calm) < LEAST_BLOCKS or len(now) < 2:
+    baseline, now = values[ends_before], values[ends_after]
+    if len(baseline) < LEAST_BLOCKS or len(now) < 2:
         return None
-    variance = calm.var(ddof=1) / len(calm) + now.var(ddof=1) / len(now)
-    difference = float(now.mean() - calm.mean())
+    variance = baseline.var(ddof=1) / len(baseline) + now.var(ddof=1) / len(now)
+    difference = float(now.mean() - baseline.mean())
     errors = difference / float(np.sqrt(variance)) if variance > 0 else float(np.sign(difference)) * np.inf
-    return Shift(float(calm.mean()), float(now.mean()), errors if difference else 0.0)
+    return Shift(float(baseline.mean()), float(now.mean()), errors if difference else 0.0)
 
 
 def _ends(values: np.ndarray, last: int, least: int, step: int) -> np.ndarray:

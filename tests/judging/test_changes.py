@@ -128,7 +128,7 @@ def test_two_settings_at_once_earn_a_warning():
     before = {"gpu_memory_utilization": "0.9", "block_size": "16"}
     after = {"gpu_memory_utilization": "0.8", "block_size": "32"}
     (event,) = settings(labelled((0, CALM, before), (CALM, N, after)))
-    assert "gpu_memory_utilization 0.9 -> 0.8" in event.detail and "cannot be told apart" in event.detail
+    assert "gpu_memory_utilization 0.9 -> 0.8" in event.detail and "cannot be distinguished" in event.detail
 
 
 def test_what_a_rollout_shows_is_one_change():

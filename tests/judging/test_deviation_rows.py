@@ -105,4 +105,4 @@ def same(quick, slow) -> None:
     assert (quick is None) == (slow is None)
     if quick is not None:
         assert (quick.start, quick.last) == (slow.start, slow.last)
-        assert (quick.calm, quick.band, quick.observed) == pytest.approx((slow.calm, slow.band, slow.observed))
+        assert (quick.baseline, quick.band, quick.observed) == pytest.approx((slow.baseline, slow.band, slow.observed))

@@ -409,7 +409,7 @@ def test_whatever_number_is_sick_no_condition_is_worked_out_unit_by_unit(monkeyp
     alone = scene(rows)
     one_by_one = {unit.name: judge_recipe(cause, alone, [unit])[unit] for unit in alone.view.units}
     assert sum(each.match is not None for each in one_by_one.values()) > number / 2
-    monkeypatch.setattr("inferdoc.judging.context.MOST_TOLD", 1)
+    monkeypatch.setattr("inferdoc.judging.context.MOST_CACHED", 1)
     monkeypatch.setattr(registry, "SIMPLE", {})
     context = scene(rows)
     for unit, found in judge_recipe(cause, context, context.view.units).items():

@@ -50,7 +50,7 @@ def test_what_operators_reported_is_found(name):
     if case["control"]:
         assert "missed" in case or (answer.verdict, found) == ("healthy", [])
         return
-    assert answer.verdict != "healthy"
+    assert answer.verdict != "healthy" or "mild" in case
     for finding in answer.findings:
         rivals = {rival.id: rival.probability for rival in finding.differential}
         assert finding.probability + sum(rivals.values()) <= 1.005

@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.judging.conditions import evaluate, holding_until
 from inferdoc.judging.conditions.registry import AT_ONCE
-from inferdoc.judging.context import Query
+from inferdoc.judging.context import UnitQuery
 from tests.judging.frames import CALM, N, scene, when
 
 ASKED = {
@@ -39,12 +39,12 @@ def test_many_units_at_once(condition, seed):
     rows = fleet(seed)
     context = scene(rows)
     splits = [None, CALM, CALM + 10]
-    asks = [Query(unit, splits[n % 3], N - 1 - n % 5) for n, unit in enumerate(context.view.units)]
+    asks = [UnitQuery(unit, splits[n % 3], N - 1 - n % 5) for n, unit in enumerate(context.view.units)]
     together = AT_ONCE[type(condition)](condition, context, asks)
     alone = scene(rows)
     for ask, outcome in zip(asks, together, strict=True):
         unit = next(one for one in alone.view.units if one.name == ask.unit.name)
-        (own,) = AT_ONCE[type(condition)](condition, alone, [Query(unit, ask.split, ask.last)])
+        (own,) = AT_ONCE[type(condition)](condition, alone, [UnitQuery(unit, ask.split, ask.last)])
         assert outcome == own
     assert len({outcome.holds for outcome in together}) >= 2
 

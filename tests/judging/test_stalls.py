@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from inferdoc.judging.conditions.stalls import HEALED_SECONDS, LONGEST_GAP_FACTOR, MIN_SCRAPES, evaluate_rows
-from inferdoc.judging.context import Query
+from inferdoc.judging.context import UnitQuery
 from tests.judging.frames import N, scene, when
 
 STALLED = when("speed", stalls="queue")
@@ -58,7 +58,7 @@ def test_rows_agree_with_one_unit_at_a_time(seed):
         if pod % 7:
             speed[f"p{pod}"] = progress
     context = scene({"speed": speed, "queue": queue})
-    outcomes = evaluate_rows(STALLED, context, [Query(unit) for unit in context.view.units])
+    outcomes = evaluate_rows(STALLED, context, [UnitQuery(unit) for unit in context.view.units])
     held = 0
     for unit, found in zip(context.view.units, outcomes, strict=True):
         name = unit.member.pod

@@ -13,7 +13,7 @@ from inferdoc.catalogue.conditions import Odd
 from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
+from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
 from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.stretches import NONE, held
@@ -23,10 +23,10 @@ from inferdoc.words import figure
 
 def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:
     """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
-    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Odd, context: Context, queries: Sequence[Query]) -> list[Outcome]:
+def evaluate_rows(condition: Odd, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     """The same of many units at once."""
     answers: list[Outcome | list[_Compared]] = [_compared(condition, context, query) for query in queries]
     rows = [row for answer in answers if isinstance(answer, list) for row in answer]
@@ -46,7 +46,7 @@ class _Compared(NamedTuple):
     usual: np.ndarray
 
 
-def _compared(condition: Odd, context: Context, query: Query) -> Outcome | list[_Compared]:
+def _compared(condition: Odd, context: Context, query: UnitQuery) -> Outcome | list[_Compared]:
     """The rows to compare of a unit, or the answer where there is nothing to compare, or only means."""
     signal, unit = condition.signal, query.unit
     title, measure, level = (getattr(context.signals[signal], name) for name in ("title", "unit", "level"))

@@ -8,7 +8,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Level
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
+from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
 from inferdoc.judging.stretches import NONE, held
@@ -18,10 +18,10 @@ from inferdoc.words import figure
 
 def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
     """Whether the signal lies beyond the limit for long enough or often enough."""
-    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Level, context: Context, queries: Sequence[Query]) -> list[Outcome]:
+def evaluate_rows(condition: Level, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     """The same of many units at once."""
     signal = condition.signal
     series = [context.view.get(query.unit, signal) for query in queries]
@@ -51,7 +51,7 @@ def _outside(values: np.ndarray, limits: np.ndarray, up: bool) -> np.ndarray:
         return np.asarray(values > limits if up else values < limits)
 
 
-def _beyond(condition: Level, context: Context, required: Sequence[tuple[Query, np.ndarray]]) -> list[Outcome]:
+def _beyond(condition: Level, context: Context, required: Sequence[tuple[UnitQuery, np.ndarray]]) -> list[Outcome]:
     up = condition.up
     queries, values = [query for query, _ in required], rows_of([row for _, row in required])
     limits = [context.number(condition.limit, query.unit) for query in queries]

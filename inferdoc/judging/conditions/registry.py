@@ -41,7 +41,7 @@ from inferdoc.judging.conditions import (
     turns,
 )
 from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Expression, Rendering, clause
-from inferdoc.judging.context import Context, Outcome, Query
+from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.view import Unit
 
 Asking = TypeVar("Asking", bound=OfSignal, contravariant=True)
@@ -81,7 +81,7 @@ PER_GPU = (Level, Move, Slope, Reaches)
 is enough."""
 BY_MEANS = (Move, Odd)
 """Kinds that may compare means, which depend on where an episode ends."""
-AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[Query]], list[Outcome]]] = {
+AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[UnitQuery]], list[Outcome]]] = {
     Level: levels.evaluate_rows,
     Move: relative.evaluate_rows,
     Stall: stalls.evaluate_rows,
@@ -113,7 +113,7 @@ def evaluate(condition: Condition, context: Context, unit: Unit) -> Outcome:
     return groups.combine("any", outcomes)
 
 
-def prepare(conditions: Iterable[Condition], context: Context, queries: Iterable[Query]) -> None:
+def prepare(conditions: Iterable[Condition], context: Context, queries: Iterable[UnitQuery]) -> None:
     """Work the conditions out for many units at once, as far as their kinds can: `evaluate` then finds the outcomes.
     What others than the unit show is worked out for all of its like, at the split of the unit."""
     queries = list(dict.fromkeys(queries))
@@ -141,14 +141,14 @@ def holding_until(condition: Condition, context: Context) -> tuple[list[Unit], n
     return levels.lasts(condition, context) if isinstance(condition, Level) else relative.lasts(condition, context)
 
 
-def _looked_at(condition: Fact, context: Context, queries: Sequence[Query]) -> Iterable[Query]:
+def _looked_at(condition: Fact, context: Context, queries: Sequence[UnitQuery]) -> Iterable[UnitQuery]:
     """Whose series a condition on some units rests on, and at which splits."""
     if condition.scope == "own":
         return queries
     groups = {
         (id(group := _others(condition, context, query.unit)), query.split, query.last): group for query in queries
     }
-    return [Query(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
+    return [UnitQuery(unit, split, last) for (_, split, last), group in groups.items() for unit in group]
 
 
 def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
@@ -158,7 +158,7 @@ def _others(condition: Fact, context: Context, unit: Unit) -> list[Unit]:
     return context.view.like(unit)
 
 
-def _parts(condition: Fact, context: Context, query: Query) -> list[Query]:
+def _parts(condition: Fact, context: Context, query: UnitQuery) -> list[UnitQuery]:
     """The unit, or the GPUs of its pod where the signal is theirs."""
     gpus = context.view.gpus(query.unit, condition.signal)
     return [query._replace(unit=query.unit.of_gpu(name)) for name in gpus] if gpus else [query]

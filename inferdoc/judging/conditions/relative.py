@@ -11,7 +11,7 @@ from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
-from inferdoc.judging.context import Context, Outcome, Query, absent, rule_of_condition
+from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, shifts
 from inferdoc.judging.order import middles
 from inferdoc.judging.stretches import NONE
@@ -27,7 +27,7 @@ def rule_of(condition: Move, context: Context) -> Rule:
 
 def evaluate(condition: Move, context: Context, unit: Unit) -> Outcome:
     """Whether the signal left its baseline, upwards or downwards, by the factor."""
-    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
 
 
 def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
@@ -42,11 +42,11 @@ def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
     return units, ends
 
 
-def evaluate_rows(condition: Move, context: Context, queries: Sequence[Query]) -> list[Outcome]:
+def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     """The same of many units at once."""
     signal, rule = condition.signal, rule_of(condition, context)
-    outcomes: dict[Query, Outcome] = {}
-    whole, split = list[Query](), list[Query]()
+    outcomes: dict[UnitQuery, Outcome] = {}
+    whole, split = list[UnitQuery](), list[UnitQuery]()
     for query in dict.fromkeys(queries):
         if context.view.get(query.unit, signal) is None:
             outcomes[query] = absent(signal, query.unit)
@@ -79,7 +79,7 @@ def evaluate_rows(condition: Move, context: Context, queries: Sequence[Query]) -
 def _moved_rows(
     signal: str,
     context: Context,
-    queries: Sequence[Query],
+    queries: Sequence[UnitQuery],
     rule: Rule,
     found: Sequence[Deviation | None],
     values: np.ndarray,
@@ -104,7 +104,7 @@ def _moved_rows(
     ]
 
 
-def _stayed(signal: str, context: Context, query: Query, rule: Rule, baseline: float) -> Outcome:
+def _stayed(signal: str, context: Context, query: UnitQuery, rule: Rule, baseline: float) -> Outcome:
     """calm: the median of what a unit showed before the split, NaN for none."""
     title, measure, name = context.signals[signal].title, context.signals[signal].unit, query.unit.name
     if query.split is not None and query.split < context.clock.baseline_steps:
@@ -114,7 +114,7 @@ def _stayed(signal: str, context: Context, query: Query, rule: Rule, baseline: f
     return Outcome(False, text, signal, name, measure, baseline=usual)
 
 
-def _moved(signal: str, context: Context, query: Query, rule: Rule, found: Deviation) -> Outcome:
+def _moved(signal: str, context: Context, query: UnitQuery, rule: Rule, found: Deviation) -> Outcome:
     title, measure, unit = context.signals[signal].title, context.signals[signal].unit, query.unit
     moved = "rose" if rule.up else "fell"
     return Outcome(
@@ -140,7 +140,7 @@ def _within_one_bucket(found: Deviation, series: Trace | None) -> bool:
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, context: Context, query: Query, rule: Rule, moved: Shift | None) -> Outcome:
+def _averaged(signal: str, context: Context, query: UnitQuery, rule: Rule, moved: Shift | None) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if moved is None or query.split is None:
         return Outcome(None, f"{title}: no baseline to compare with", signal, query.unit.name, measure)

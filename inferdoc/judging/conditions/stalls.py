@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.conditions import Stall
 from inferdoc.judging.conditions.render import JOIN, Expression, Rendering
-from inferdoc.judging.context import Context, Outcome, Query, absent
+from inferdoc.judging.context import Context, Outcome, UnitQuery, absent
 from inferdoc.judging.order import middles, rows_of
 from inferdoc.judging.stretches import runs
 from inferdoc.judging.view import Unit
@@ -29,10 +29,10 @@ tokens is computed for more than a minute without output."""
 
 def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
     """Whether progress stood at 0, with work waiting: the newest such stall, which may have ended."""
-    return evaluate_rows(condition, context, [Query(unit, context.split, context.last)])[0]
+    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
 
 
-def evaluate_rows(condition: Stall, context: Context, queries: Sequence[Query]) -> list[Outcome]:
+def evaluate_rows(condition: Stall, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     """The same of many units at once; splits make no difference."""
     seen = [
         (context.view.get(query.unit, condition.signal), context.view.get(query.unit, condition.work))

@@ -205,7 +205,7 @@ MUCH_MORE = 1.5
 """Own choice: as much as the recipes query of a wait before they call it late."""
 
 NOTHING: frozenset[str] = frozenset()
-Query = Callable[[Move], Condition | None]
+MoveFilter = Callable[[Move], Condition | None]
 """What is required at first look in the place of a move; None: nothing."""
 
 
@@ -264,7 +264,7 @@ class FirstLook:
             move = structs.replace(move, ratio=max(move.ratio, MUCH_MORE))
         return self.exactly(move)
 
-    def known(self, query: Query) -> Query:
+    def known(self, query: MoveFilter) -> MoveFilter:
         """For what speaks for or against a cause: unknown pasts stay in, as what is unknown."""
         return lambda move: query(move) if move.signal in self.known_signals else move
 
@@ -330,13 +330,15 @@ def _whole(recipe: Recipe, required: Recipe, look: FirstLook) -> bool:
 
 
 def _kept(
-    conditions: Iterable[Condition], query: Query, within_not: Query, known_signals: frozenset[str] = NOTHING
+    conditions: Iterable[Condition], query: MoveFilter, within_not: MoveFilter, known_signals: frozenset[str] = NOTHING
 ) -> tuple[Condition, ...]:
     pruned = (_pruned(condition, query, within_not, known_signals) for condition in conditions)
     return tuple(condition for condition in pruned if condition is not None)
 
 
-def _pruned(condition: Condition, query: Query, within_not: Query, known_signals: frozenset[str]) -> Condition | None:
+def _pruned(
+    condition: Condition, query: MoveFilter, within_not: MoveFilter, known_signals: frozenset[str]
+) -> Condition | None:
     """The condition with its moves as they are required; None where nothing is left, or of parts that belong together
     only what is absent, what other pods show, or what `known` (the signals of others) shows."""
     if isinstance(condition, Move):

@@ -21,7 +21,7 @@ from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, FleetFilter
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
-from inferdoc.judging.context import Context, Outcome, Query
+from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.deviation import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
@@ -133,7 +133,7 @@ def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Fa
             having, lasts = beyond_noise
             affected |= {having[row].member.pool.family for row in np.flatnonzero(lasts >= context.view.begin).tolist()}
     baseline = [unit for unit in units if unit.member.pool.family not in affected]
-    prepare(in_words, context, [Query(unit) for unit in baseline])
+    prepare(in_words, context, [UnitQuery(unit) for unit in baseline])
     affected |= {
         unit.member.pool.family
         for unit in baseline
@@ -165,7 +165,7 @@ def _with_split(condition: Condition, context: Context, units: Sequence[Unit]) -
     for split in np.linspace(context.clock.baseline_steps, last, LOOKS, dtype=int)[:-1].tolist():
         context.make_room()
         inside = context.at(split, last)
-        prepare([condition], inside, [Query(unit, split, last) for unit in units])
+        prepare([condition], inside, [UnitQuery(unit, split, last) for unit in units])
         found |= {unit: None for unit in units if evaluate(condition, inside, unit).holds}
     return found
 
