@@ -80,19 +80,19 @@ sbom: $(VENV)/.installed-release
 release: $(VENV)/.installed-release $(VENV)/.installed-test build/bin/helm
 	@$(BIN)/python packaging/release.py $(ARGS)
 
-# Speed in at most ten minutes on two cores; without these options the scripts measure the sizes of docs/benchmarks.md.
+# Speed in at most ten minutes on two cores; without these options the scripts measure the sizes of docs/measurements/benchmarks.md.
 bench: $(VENV)/.installed-test
 	@$(BIN)/python benchmarks/parse.py
 	@$(BIN)/python benchmarks/store.py --hours 4
 	@$(BIN)/python benchmarks/diagnose.py --pods 8 64 --health some --turns 2
 
 # A real vLLM (CPU build) under load and under faults on this machine, then fleets of it on simulated accelerators, diagnosed
-# live, into docs/real-vllm.md. Not in CI: it installs some 4 GB and takes half an hour.
+# live, into docs/measurements/real-vllm.md. Not in CI: it installs some 4 GB and takes half an hour.
 real-vllm: $(VENV)/.installed build/real-vllm/.installed
 	@$(BIN)/python -m benchmarks.real_vllm
 
 # Dynamo and routers from PyPI under load and under faults, recorded by a real Prometheus and diagnosed, into
-# docs/real-stacks.md. Not in CI: it installs 1.5 GB beside vLLM and takes 35 minutes.
+# docs/measurements/real-stacks.md. Not in CI: it installs 1.5 GB beside vLLM and takes 35 minutes.
 real-stacks: $(VENV)/.installed build/real-vllm/.installed build/real-stacks/.installed
 	@$(BIN)/python -m benchmarks.real_stacks
 

@@ -1,6 +1,6 @@
 """What `inferdoc audit` says of fleets in which a state always stood, of well-run ones, and of real recordings.
 
-    python benchmarks/audit.py                     all of them, into docs/audit.md
+    python benchmarks/audit.py                     all of them, into docs/measurements/audit.md
     python benchmarks/audit.py --only NAME ...     some simulated fleets, printed only, without recordings
     python benchmarks/audit.py --fleet DIR         also the recordings (*.om.gz) of a folder, by its labels.json
 
@@ -162,7 +162,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], metavar="NAME", help="these fleets; writes nothing")
     parser.add_argument("--fleet", type=Path, metavar="DIR", help="recordings (*.om.gz) beside the project's own")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "audit.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measurements" / "audit.md")
     args = parser.parse_args()
     rows: list[Row] = []
     real: list[tuple[str, Row]] = []

@@ -1,7 +1,7 @@
 """How often findings are right by certainty: from the outcomes of a scoreboard into diagnostics/calibration.yaml.
 
     python benchmarks/scoreboard.py --seed N --json outcomes.json
-    python benchmarks/calibration.py outcomes.json     writes the probabilities, and docs/calibration.md
+    python benchmarks/calibration.py outcomes.json     writes the probabilities, and docs/measurements/calibration.md
     python benchmarks/calibration.py outcomes.json --out FOLDER     writes both there
 
 A finding is right where it is the first and names a cause that the label accepts, in time, late, or when the fault is
@@ -57,7 +57,7 @@ def main() -> None:
     seeds = sorted({outcome["seed"] for outcome in outcomes if outcome["source"] == "simulator"})
     on = f"randomised fleets of the own simulator, seeds {seeds[0]} to {seeds[-1]}"
     document = yaml.safe_dump({"counted_on": on, "bins": bins}, sort_keys=False)
-    for folder in ("diagnostics", "docs"):
+    for folder in ("diagnostics", "docs/measurements"):
         (given.out / folder).mkdir(parents=True, exist_ok=True)
     (given.out / "diagnostics/calibration.yaml").write_text(HEAD + document, "utf-8")
     rows = "\n".join(f"| {b['certainty']} | {b['right']} of {b['of']} | {b['right'] / b['of']:.2f} |" for b in bins)
@@ -70,7 +70,7 @@ def main() -> None:
         "The outcomes come from `python benchmarks/scoreboard.py --seed N --json FILE`.\n"
         "[scoreboard.md](scoreboard.md) has the same by source, and a reliability table.\n"
     )
-    (given.out / "docs/calibration.md").write_text(page, "utf-8")
+    (given.out / "docs/measurements/calibration.md").write_text(page, "utf-8")
     print(page)
 
 

@@ -1,6 +1,6 @@
 """Every fault that inferdoc can simulate, injected and diagnosed as `inferdoc demo --fault ID` does it, as a table.
 
-    python benchmarks/demos.py                        all of them, into docs/demos.md
+    python benchmarks/demos.py                        all of them, into docs/measurements/demos.md
     python benchmarks/demos.py --only slow-gpu ...    some of them, printed only
 
 Exit code 1 where an answer is WRONG. Progress goes to standard error.
@@ -100,7 +100,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="*", default=[], metavar="ID", help="these faults; prints and writes nothing")
     parser.add_argument("--jobs", type=int, default=1, help="processes (default 1)")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "demos.md")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent.parent / "docs" / "measurements" / "demos.md")
     args = parser.parse_args()
     names = args.only or [*(s.id for s in faults(load_catalogue())), FIRST]
     rows: list[Row] = []

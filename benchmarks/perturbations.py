@@ -37,7 +37,7 @@ from inferdoc.judging.model import Diagnosis
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = [ROOT / "fixtures" / "recordings", ROOT / "fixtures" / "heldout"]
-PAGE = ROOT / "docs" / "perturbations.md"
+PAGE = ROOT / "docs" / "measurements" / "perturbations.md"
 BY_NAME = {row.name: row for row in ROWS}
 
 

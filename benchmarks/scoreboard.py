@@ -1,7 +1,7 @@
 """How well `inferdoc diagnose` finds causes: labelled incidents and controls from the fleet simulator in surroundings
 drawn by chance, and labelled recordings, diagnosed one by one: in time, late, and when the fault is long there.
 
-    python benchmarks/scoreboard.py                      the published page, into docs/scoreboard.md
+    python benchmarks/scoreboard.py                      the published page, into docs/measurements/scoreboard.md
     python benchmarks/scoreboard.py --quick              every third cause, fewer controls, the page on standard output
     python benchmarks/scoreboard.py --tuning --each 3    seeds that may be looked at while recipes are changed
     python benchmarks/scoreboard.py --only slow-gpu --plain         without surroundings
@@ -119,7 +119,7 @@ def trusted(outcomes: Sequence[Outcome]) -> list[str]:
 def page(outcomes: list[Outcome], seeds: str, cost: str) -> str:
     own = [o for o in outcomes if o.source == "simulator"]
     incidents, controls, pairs = ([o for o in own if o.group == group] for group in ("cause", "control", "pair"))
-    how = "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](simulator.md))."
+    how = "How well `inferdoc diagnose` finds causes on simulated fleets ([how they are simulated](../simulator.md))."
     what = f"{len(incidents)} incidents, {len(controls)} controls, {len(pairs)} incidents with two faults, "
     what += f"{len(outcomes) - len(own)} recordings; {seeds}."
     parts = ["# Scoreboard", "", how, what, cost, "Weak rows stand as measured.", ""]
@@ -196,7 +196,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="first seed (default: as published, or for tuning)")
     parser.add_argument("--catalogue", type=Path, help="overlay folder with changed recipes, to compare")
     parser.add_argument("--json", type=Path, help="the outcomes as JSON, to look at single runs")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "scoreboard.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measurements" / "scoreboard.md")
     args = parser.parse_args()
     if args.catalogue is not None:
         os.environ[OVERLAY] = str(args.catalogue)

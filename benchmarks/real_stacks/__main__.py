@@ -66,7 +66,7 @@ def main() -> int:
     parser.add_argument("cases", nargs="*", metavar="STACK[/FAULT]", help="what to play; default: everything")
     parser.add_argument("--side-by-side", type=int, default=6, metavar="N", help="stacks at a time")
     parser.add_argument("--fixtures", type=Path, default=WORK / "recordings", help="folder for the recordings")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "real-stacks.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measurements" / "real-stacks.md")
     args = parser.parse_args()
     known = [(stack, fault) for stack, kind in STACKS.items() for fault in kind.faults]
     names = set(args.cases)

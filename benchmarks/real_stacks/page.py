@@ -1,4 +1,4 @@
-"""docs/real-stacks.md: the table of a run, as it came out."""
+"""docs/measurements/real-stacks.md: the table of a run, as it came out."""
 
 from __future__ import annotations
 

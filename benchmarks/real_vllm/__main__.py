@@ -48,7 +48,7 @@ def rewritten(document: str, parts: dict[str, str]) -> str:
 
 def make_model(python: Path, model: Path) -> None:
     say("making a model with random weights")
-    texts = [str(p) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("runbooks/*.md"), *ROOT.glob("docs/*.md")])]
+    texts = [str(p) for p in sorted([*ROOT.glob("*.md"), *ROOT.glob("runbooks/*.md"), *ROOT.glob("docs/**/*.md")])]
     maker = Path(__file__).with_name("make_model.py")
     subprocess.run([str(python), str(maker), str(model), *texts], check=True)
 
@@ -61,7 +61,7 @@ def main() -> int:
     parser.add_argument("--only", nargs="*", default=[], choices=[s.name for s in SCENARIOS], help="prints only")
     parser.add_argument("--work", type=Path, default=WORK, help="stores, logs and the model")
     parser.add_argument("--environment", type=Path, default=WORK / ".venv", help="where vLLM is installed")
-    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "real-vllm.md")
+    parser.add_argument("--out", type=Path, default=ROOT / "docs" / "measurements" / "real-vllm.md")
     args = parser.parse_args()
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, stop)

@@ -76,7 +76,7 @@ def sources() -> Iterator[Path]:
     """The Markdown files of the repository that are pages of the site."""
     yield from (path for name in ROOT_PAGES if (path := ROOT / f"{name}.md").is_file())
     for folder in ("docs", "runbooks"):
-        yield from sorted((ROOT / folder).glob("*.md"))
+        yield from sorted((ROOT / folder).rglob("*.md"))
 
 
 def copy_page(path: Path, stage: Path, catalogue: Catalogue) -> None:
@@ -153,13 +153,15 @@ def type_words(kind: dict[str, Any]) -> str:
 
 def contents(stage: Path) -> str:
     """The navigation, for the end of the home page."""
-    docs = sorted(f"docs/{path.stem}" for path in (stage / "docs").glob("*.md"))
+    docs = sorted(str(path.relative_to(stage).with_suffix("")) for path in (stage / "docs").rglob("*.md"))
+    measured = [name for name in docs if name.startswith("docs/measurements/")]
     guides = [name for page in FOR_WHOM if (name := f"docs/{page}") in docs]
     groups = {
         "Use it": guides,
         "Causes": ["runbooks/index"],
         "How it works": [name for name in ROOT_PAGES[1:] if (stage / f"{name}.md").is_file()],
-        "Reference": [name for name in docs if name not in guides],
+        "Reference": [name for name in docs if name not in guides and name not in measured],
+        "Measurements": measured,
     }
     return "".join(
         f"\n```{{toctree}}\n:hidden:\n:caption: {caption}\n\n" + "\n".join(pages) + "\n```\n"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 RETENTION_MB = 10_000
-"""A month of 900 pods scraped every 15 s, by what docs/benchmarks.md measures."""
+"""A month of 900 pods scraped every 15 s, by what docs/measurements/benchmarks.md measures."""
 COMPACT_SECONDS = 2.0
 """Compaction stops for scrapes to be stored after so long, and goes on a little later."""
 

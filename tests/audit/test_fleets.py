@@ -1,5 +1,5 @@
 """Simulated fleets: a state that always stood is named, a well-run fleet is met with silence. All of them stand in
-docs/audit.md (benchmarks/audit.py); these are the quick ones."""
+docs/measurements/audit.md (benchmarks/audit.py); these are the quick ones."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def sections(page: Path) -> Iterator[tuple[str, str]]:
     yield from zip(parts[::2], parts[1::2], strict=True)
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
 def test_a_section_with_a_table_of_a_script_shows_when_it_was_measured(page):
     parts = list(sections(page))
     found = {heading: bool(MEASURED.search(text)) for heading, text in parts}
@@ -35,7 +35,7 @@ def test_a_section_with_a_table_of_a_script_shows_when_it_was_measured(page):
         assert any(found.values()), "the introduction names a script, and no table shows when it was measured"
 
 
-@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.name)
 def test_lines_have_one_form(page):
     lines = [line for line in page.read_text("utf-8").splitlines() if "Measured 20" in line]
     assert [line for line in lines if not MEASURED.search(line)] == []

@@ -26,7 +26,7 @@ TABLE_ROW = r"\|[ :]*-{3}[^\n]*\n\|[^\n]*\d[^\n]*\|"
 EXEMPT = ("real_vllm/", "real_stacks/", "new_user.py")
 """`make real-vllm` and `make real-stacks` install gigabytes; the parts that need none have tests of their own. The
 first hour of a new user has nothing to make smaller: two minutes of real servers."""
-WRITTEN = ("docs/*.md", "diagnostics/calibration.yaml", "benchmarks/public/labels.json")
+WRITTEN = ("docs/**/*.md", "diagnostics/calibration.yaml", "benchmarks/public/labels.json")
 """What scripts write by default."""
 
 

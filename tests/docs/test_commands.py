@@ -36,7 +36,8 @@ from tests.simulated import Simulated
 __all__ = ["alone"]
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES += sorted(ROOT.glob("docs/measurements/*.md"))
 RUNBOOKS = sorted((ROOT / "runbooks").glob("*.md"))
 STEPS = {page.name for page in RUNBOOKS}
 """Pages whose steps name commands in a sentence; elsewhere a sentence may name one without its arguments."""

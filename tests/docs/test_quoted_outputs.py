@@ -22,7 +22,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 FENCE = re.compile(r"(?:^<!-- fixture: (\w+) -->\n)?^ *```(\w*)\n(.*?)^ *```", re.DOTALL | re.MULTILINE)
 BLOCKS = [
     (page.name, *fence.groups())
-    for page in sorted(DOCS.glob("*.md"))
+    for page in sorted(DOCS.rglob("*.md"))
     for fence in FENCE.finditer(page.read_text("utf-8"))
 ]
 QUOTED = [(page, fixture, text) for page, fixture, language, text in BLOCKS if language == "text"]

@@ -1,4 +1,4 @@
-"""Recordings of real stacks (docs/real-stacks.md): the cause of a fault, and nothing on controls."""
+"""Recordings of real stacks (docs/measurements/real-stacks.md): the cause of a fault, and nothing on controls."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The part of docs/real-vllm.md about fleets."""
+"""The part of docs/measurements/real-vllm.md about fleets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ABOUT = """\
 A model that fits two CPU cores is no fleet. So a second part plays fleets of two to four real vLLM servers whose
 accelerator is simulated: API server, scheduler, KV manager, prefix cache, LoRA and speculation logic and the metrics
 pages are vLLM's own. Only the model's step is replaced, by an executor
-([accelerator.py](../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for
+([accelerator.py](../../benchmarks/real_vllm/fleet/accelerator.py), `--distributed-executor-backend`) that sleeps for
 the time a roofline gives: weights and context to read, tokens to compute, drafts to verify, adapters to load. Answers
 are random tokens of the requested length. A pod at the usual load takes a tenth of a core.
 
@@ -33,7 +33,7 @@ are random tokens of the requested length. A pod at the usual load takes a tenth
   95th percentile of the baseline, for TTFT or time per token. A fault without affected clients is not recorded, nor
   is one whose servers waited for a core a quarter of the time before the onset.
 
-[incidents.py](../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
+[incidents.py](../../benchmarks/real_vllm/fleet/incidents.py) holds all of them as data.
 
 `make real-vllm` plays three of the incidents: a pod apart from its peers, a release that is worse, one that is not.
 The answers about the time before and about the whole recording are judged. The last column is the answer of one who
