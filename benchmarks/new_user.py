@@ -116,7 +116,7 @@ class Transcript:
         shown = [line for line in (done.stdout + done.stderr).rstrip().splitlines() if line.strip()]
         more = [f"... {len(shown) - MOST_LINES} more lines"] if len(shown) > MOST_LINES else []
         took = time.monotonic() - begin
-        self.lines += [f"{self.clock()} after {took:.1f} s:", "", "```console", f"$ {command}"]
+        self.lines += [f"{self.clock()} after {took:.1f} s:", "", "```none", f"$ {command}"]
         self.lines += [*shown[:MOST_LINES], *more, "```", ""]
         return done.stdout
 

@@ -93,8 +93,8 @@ def serving_endlessly(kind: str) -> Iterator[Server]:
         with suppress(OSError):
             while True:
                 thread = threading.Thread(target=one, args=(listening.accept()[0],), daemon=True)
+                server.threads.append(thread)  # before it starts: a client may be gone at once
                 thread.start()
-                server.threads.append(thread)
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
