@@ -63,11 +63,13 @@ KINDS: dict[str, Callable[[Send], None]] = {
 
 @dataclass
 class Server:
-    """sent: bytes, over all connections; threads: one a connection, that end when the client has gone."""
+    """sent: bytes, over all connections; threads: one a connection, that end when the client has gone; accepted:
+    set with the first of them."""
 
     url: str = ""
     sent: int = 0
     threads: list[threading.Thread] = field(default_factory=list)
+    accepted: threading.Event = field(default_factory=threading.Event)
 
 
 @contextmanager
@@ -93,8 +95,9 @@ def serving_endlessly(kind: str) -> Iterator[Server]:
         with suppress(OSError):
             while True:
                 thread = threading.Thread(target=one, args=(listening.accept()[0],), daemon=True)
-                server.threads.append(thread)  # before it starts: a client may be gone at once
                 thread.start()
+                server.threads.append(thread)
+                server.accepted.set()
 
     with socket.create_server(("127.0.0.1", 0)) as listening:
         server.url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -142,7 +145,8 @@ def test_a_response_without_an_end_is_left(caller, kind, monkeypatch):
     with serving_endlessly(kind) as server:
         with suppress(InferdocError):
             CALLERS[caller](server.url)
+        assert server.accepted.wait(PATIENCE), "a client may be gone before its thread is in the list"
         for thread in server.threads:
             thread.join(PATIENCE)
             assert not thread.is_alive(), "the connection is still open"
-        assert server.threads and server.sent < MOST + BUFFERS
+        assert server.sent < MOST + BUFFERS
