@@ -22,7 +22,7 @@ from inferdoc.catalogue.record_names import (
     fact,
     observations,
 )
-from inferdoc.catalogue.signal import Level, Reading, Signal
+from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.baseline_rules import PODS_ALONE, UsualPast
 from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
@@ -262,13 +262,18 @@ class Recorded(Rendering):
         text, reading = self._any_reading(name, lambda plain: plain.sound(name)), self._plain.reading(name)
         if text is None or reading is None:
             return None
-        return self._name(self._first_with_readings_of(name), self._operation(name, reading)), self._joined(name, text)
+        return self._name(self._without_mean(name), self._operation(name, reading)), self._joined(name, text)
 
-    def _first_with_readings_of(self, name: str) -> str:
-        """The first declared signal with the same readings; a gauge is recorded as its mean in any case."""
-        own = _without_mean(self.signals[name])
-        same = (other for other in self.signals if _without_mean(self.signals[other]) == own)
-        return next((other for other in same if self.level(other) == self.level(name)), name)
+    def _without_mean(self, name: str) -> str:
+        """The signal with the same readings without `over: mean`, else the signal: gauges are recorded as means."""
+        signal = self.signals[name]
+        plain = tuple(
+            msgspec.structs.replace(one, over="last" if one.over == "mean" else one.over) for one in signal.readings
+        )
+        if plain == signal.readings:
+            return name
+        same = (other for other, one in self.signals.items() if one.readings == plain and one.level == signal.level)
+        return next(same, name)
 
     def _any_reading(self, name: str, said: Callable[[Rendering], str | None]) -> str | None:
         """The signal, or what it rests on, by the first of its readings that is there, under current names, then under
@@ -294,10 +299,6 @@ class Recorded(Rendering):
         if reading.gauge:
             return f"{'max' if reading.over == 'max' else 'avg'}{self.window}"
         return f"{'increase' if reading.increase else 'rate'}{self.window}"
-
-
-def _without_mean(signal: Signal) -> tuple[Reading, ...]:
-    return tuple(msgspec.structs.replace(one, over="last") if one.over == "mean" else one for one in signal.readings)
 
 
 def spelled(text: str, former: Mapping[str, tuple[str, ...]]) -> Iterator[str]:

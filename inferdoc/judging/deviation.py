@@ -285,14 +285,17 @@ def against_rows(
     starts, lasts = sustained(out, after, rule, clock)
     mask = out & (columns >= starts[:, np.newaxis]) & (columns <= lasts[:, np.newaxis])
     left = starts != NONE
+    found = Deviations(
+        starts[left], lasts[left], middle[left], band[left], row_medians(own[left], mask[left]), mask[left]
+    )
+    kept = compared[left]
     if counts is not None:
-        known = np.isfinite(counts[compared]).any(axis=1)
-        events = np.where(mask, np.nan_to_num(counts[compared]), 0.0).sum(axis=1)
-        far, near = (row_medians(own, mask), band) if rule.up else (band, row_medians(own, mask))
-        left &= ~known | (events / clock.window_steps >= needed_observations(far, near))
-    mask, kept = mask[left], compared[left]
-    observed = row_medians(own[left], mask)
-    answer.put(kept, Deviations(starts[left], lasts[left], middle[left], band[left], observed, mask))
+        events = np.where(found.mask, np.nan_to_num(counts[kept]), 0.0).sum(axis=1) / clock.window_steps
+        far, near = (found.observed, found.band) if rule.up else (found.band, found.observed)
+        known = np.isfinite(counts[kept]).any(axis=1)
+        enough = ~known | (events >= needed_observations(far, near))
+        found, kept = found.of(enough), kept[enough]
+    answer.put(kept, found)
     return answer
 
 

@@ -222,11 +222,11 @@ def _simple(condition: Fact, context: Context, unit: Unit) -> Outcome:
 def explain(condition: Condition) -> str:
     """The condition in words, without data."""
     if isinstance(condition, OfParts):
-        text_of_part = [explain(part) for part in condition.parts]
+        parts = [explain(part) for part in condition.parts]
         return (
-            f"{condition.k} of: {', '.join(text_of_part)}"
+            f"{condition.k} of: {', '.join(parts)}"
             if isinstance(condition, KOf)
-            else groups.explain(condition.word, text_of_part)
+            else groups.explain(condition.word, parts)
         )
     where = {
         "own": "",
@@ -256,7 +256,7 @@ def _expression(condition: Condition, rendering: Rendering) -> Expression | None
             return None  # without what it is about it would say another thing, not a wider one
         if isinstance(condition, AllOf) and condition.only_denies:
             held = _denied(condition, rendering)
-        apart = {label for text_of_part in held if text_of_part is not None for label in text_of_part.by}
+        apart = {label for one in held if one is not None for label in one.by}
         barred = [_barred(part.part, rendering, apart) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         return groups.promql(condition.word, held, barred, seen)
