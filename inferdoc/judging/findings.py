@@ -334,8 +334,10 @@ class FindingMaker:
         for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
                 for outcome in piece.outcome.leaves:
+                    # What a group denies has no beginning: it is no impact.
+                    denied = piece.role == "harm" and outcome is not piece.outcome and outcome.first is None
                     key = (piece.role, outcome.signal, outcome.entity)
-                    if outcome.holds and key not in pieces:
+                    if outcome.holds and not denied and key not in pieces:
                         pieces[key] = (piece, outcome, match.unit)
         for child in cause.effects:
             for piece in child.best.evidence:
