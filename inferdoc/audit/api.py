@@ -131,7 +131,7 @@ def audit(
         ),
         source=SourceInfo(source.kind, source.location, list(map(str, source.warnings)), gaps),
         verdict=verdict,
-        summary=summarise(verdict, open_states, len(focus.keys) or len(fleet.members), gaps),
+        summary=summarise(verdict, open_states, len(focus.keys) or len(fleet.members), watched, gaps),
         states=open_states,
         accepted=[state for state in states if state.accepted is not None],
         cannot_tell=doubts,

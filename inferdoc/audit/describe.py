@@ -221,10 +221,14 @@ def nowhere(watched: Watched, verdicts: Verdicts) -> list[str]:
     return sorted(name for name, where in verdicts.inapplicable.items() if where == pools)
 
 
-def summarise(verdict: AuditVerdict, states: Sequence[StandingState], pods: int, gaps: Sequence[str] = ()) -> str:
+def summarise(
+    verdict: AuditVerdict, states: Sequence[StandingState], pods: int, watched: Watched, gaps: Sequence[str] = ()
+) -> str:
     """One sentence for a ticket. gaps: what was not read."""
     if gaps and not states:
         return f"No persistent issue in the data that was read, but it is incomplete: {gaps[0]}."
+    if verdict == "unknown" and watched.seconds < watched.least_seconds:
+        return f"Not enough data: at this scrape interval a window of {lasting(watched.least_seconds)} shows what persists."
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
     many = how_many(pods, "pod")

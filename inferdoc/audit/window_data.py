@@ -135,11 +135,19 @@ class Watched:
                 found[list(rows)] |= np.isfinite(values) & (values > 0) & (values >= least)
         return found
 
+    @property
+    def least_seconds(self) -> float:
+        """Length of the shortest window that shows what persists."""
+        return self.number("standing_least_parts") * self._least_part * self.view.step_seconds
+
+    @property
+    def _least_part(self) -> int:
+        """Steps of two rate windows: what a rate holds of its neighbour is the smaller half of such a part."""
+        return 2 * self.view.window_steps
+
     def parts(self) -> list[slice]:
-        """The parts of the window whose means are judged: none shorter than two rate windows, so that what a rate holds
-        of its neighbour is the smaller half."""
-        least = 2 * self.view.window_steps
-        steps = max(-(-self.view.steps // int(self.number("standing_parts"))), least)
+        """The parts of the window whose means are judged, none shorter than the least."""
+        steps = max(-(-self.view.steps // int(self.number("standing_parts"))), self._least_part)
         return [slice(first, first + steps) for first in range(0, self.view.steps - steps + 1, steps)]
 
     def in_parts(self, values: np.ndarray) -> np.ndarray:
