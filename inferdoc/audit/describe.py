@@ -228,7 +228,8 @@ def summarise(
     if gaps and not states:
         return f"No persistent issue in the data that was read, but it is incomplete: {gaps[0]}."
     if verdict == "unknown" and watched.seconds < watched.least_seconds:
-        return f"Not enough data: at this scrape interval a window of {lasting(watched.least_seconds)} shows what persists."
+        least = lasting(watched.least_seconds)
+        return f"Not enough data: at this scrape interval a window of {least} shows what persists."
     if verdict == "unknown":
         return "Not enough data: no pool shows traffic over most of the window."
     many = how_many(pods, "pod")
