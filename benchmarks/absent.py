@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Reading
 from inferdoc.judging.distances import HURT, place
@@ -41,7 +41,9 @@ ROLLED_OUT = "config-regression"
 def right_without(cause: str, *, rollout: bool = False) -> tuple[str, ...]:
     """What is right besides, where witnesses of the cause are absent. rollout: the fault began with one."""
     general = (GENERAL[cause],) if cause in GENERAL else ()
-    return (UNEXPLAINED, *general, *((ROLLED_OUT,) if rollout else ()))
+    recipe = load_catalogue().recipes.get(cause)
+    family = (recipe.family,) if recipe is not None and recipe.family else ()
+    return (UNEXPLAINED, *general, *family, *((ROLLED_OUT,) if rollout else ()))
 
 
 def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:

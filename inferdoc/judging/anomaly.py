@@ -140,9 +140,7 @@ def unusual(context: Context, cause: Cause, earlier: Sequence[View] = ()) -> lis
 
 def _some(units: Sequence[Unit], most: int) -> list[Unit]:
     """At most so many, evenly spread."""
-    if len(units) <= most:
-        return list(units)
-    return [units[i] for i in np.linspace(0, len(units) - 1, most).astype(np.int64)]
+    return [units[i] for i in _thinned(np.arange(len(units)), most)]
 
 
 def _ranked(moved: Sequence[Moved]) -> list[Moved]:

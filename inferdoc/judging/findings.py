@@ -29,6 +29,7 @@ from inferdoc.judging.model import (
     EvidenceItem,
     Finding,
     NextStep,
+    Occurrence,
     Rival,
     RuledOut,
     Scope,
@@ -113,7 +114,9 @@ class FindingMaker:
     def make(self, cause: Cause) -> Finding:
         """The finding of one root."""
         recipe, view = cause.recipe, self.context.view
-        going = ongoing(cause.last, self.context)
+        episodes = sorted([(cause.onset, cause.last), *((m.onset, m.last) for m in cause.again)])
+        last = max(end for _, end in episodes)
+        going = ongoing(last, self.context)
         match = cause.best
         graded = [] if self._stands_alone(cause) else opinions(self.context, cause, self.recipes)
         agrees = not contradicted(graded, recipe)
@@ -137,10 +140,10 @@ class FindingMaker:
             score=round(score(cause), 3),
             phase=recipe.phase,
             scope=self.scope(cause),
-            onset=stamp(view.time_at(cause.onset)),
+            onset=stamp(view.time_at(episodes[0][0])),
             onset_uncertainty_seconds=self._uncertainty(cause),
             ongoing=going,
-            ended=None if going else stamp(view.time_at(cause.last)),
+            ended=None if going else stamp(view.time_at(last)),
             evidence=self._evidence(cause),
             stage=stage,
             effects=[name for name in dict.fromkeys(c.recipe.id for c in cause.effects) if name != cause.recipe.id],
@@ -156,6 +159,7 @@ class FindingMaker:
             imminent=all(m.imminent for m in cause.matches),
             probability=probability,
             differential=rivals,
+            episodes=[Occurrence(stamp(view.time_at(first)), stamp(view.time_at(end))) for first, end in episodes],
         )
 
     def _stands_alone(self, cause: Cause) -> bool:

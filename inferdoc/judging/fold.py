@@ -11,7 +11,7 @@ from inferdoc.judging.verdict import Match
 
 KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "load": 3, "unexplained": 4, "telemetry": 5}
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
-SEVERITY = {"critical": 1.0, "warning": 0.7, "info": 0.2}
+SEVERITY: dict[Severity, float] = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
 ARRIVALS = "arrival_rate"
 """Evidence that no limit of an engine brings about: more requests come."""
@@ -20,13 +20,14 @@ WIDE_SCOPES = {"pool", "fleet", "tenant"}
 
 @dataclass
 class Cause:
-    """A recipe that holds on one or more units of a pool. onset, last: grid steps."""
+    """A recipe that holds on one or more units of a pool. onset, last: grid steps; again: its other episodes."""
 
     recipe: Recipe
     pool: Pool
     matches: list[Match]
     effects: list[Cause] = field(default_factory=list)
     load_changes: list[Cause] = field(default_factory=list)
+    again: list[Match] = field(default_factory=list)
 
     @property
     def onset(self) -> int:
@@ -61,8 +62,10 @@ class Cause:
 
     @property
     def severity(self) -> Severity:
-        """Critical where any match is, else the recipe's."""
-        return "critical" if any(m.critical for m in self.matches) else self.recipe.severity
+        """Critical where any match is, else the recipe's; one more where it came again."""
+        worst_first = list(SEVERITY)
+        own = 0 if any(m.critical for m in self.matches) else worst_first.index(self.recipe.severity)
+        return worst_first[max(0, own - bool(self.again))]
 
 
 def group(matches: Iterable[Match], pool_size: Callable[[Pool, int], int]) -> list[Cause]:

@@ -14,7 +14,7 @@ from inferdoc.catalogue.signal import WIDE
 from inferdoc.fleet.members import Pool
 from inferdoc.fleet.workloads import REPLICA_SET_POD
 from inferdoc.judging.context import Context
-from inferdoc.judging.fold import Cause, fold, group
+from inferdoc.judging.fold import Cause, fold, group, score
 from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
 from inferdoc.judging.scan.model import Family
@@ -50,7 +50,21 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     matches += [match for match in breaches(context, recipes) if match.unit not in odd]
     lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
     causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
-    return Judgement(fold(causes, recipes, context.clock.window_steps), verdicts)
+    roots = fold(causes, recipes, context.clock.window_steps)
+    for root in roots:
+        root.again = _again(root, context) if root.recipe.id in recipes and root.recipe.kind != "telemetry" else []
+    return Judgement(sorted(roots, key=lambda root: (-score(root), root.onset)), verdicts)
+
+
+def _again(cause: Cause, context: Context) -> list[Match]:
+    """The other episodes of a cause on the unit that shows it best: before and after it, and so far away that what lies
+    between is long enough for a baseline."""
+    unit, first, last = cause.best.unit, cause.best.onset, cause.best.last
+    apart = context.clock.least_baseline
+    times = context.at(None, first - apart), context.at(last + apart, None)
+    found = (judge_recipe(cause.recipe, inside, [unit])[unit].match for inside in times)
+    others = (one for one in found if one is not None and (one.last <= first - apart or one.onset >= last + apart))
+    return [one for one in others if one.last >= context.view.begin and not _recovered(one, context)]
 
 
 def _serving(context: Context, pool: Pool, step: int) -> int:

@@ -54,13 +54,23 @@ class Judged:
 
     def explains_more(self, other: Judged, reference: Lead) -> bool:
         """Whether to take this one, by another reference, instead of the other. That the life of the processes was no
-        better speaks for nothing; where impact shows by itself, only a cause explains more."""
+        better speaks for nothing; where impact shows by itself, only a cause explains more. A change of which the
+        history excludes the cause is not explained by the life of the processes, which shows no more than levels."""
         if other.is_explained:
             first, then = other.roots[0].best, self.roots[0].best if self.roots else None
             return then is not None and CERTAINTIES.index(then.certainty) >= CERTAINTIES.index(first.certainty)
+        named = [root for root in self.roots if root.recipe.kind != "unexplained"]
+        if isinstance(reference, Lifetime) and other.roots:
+            named = [root for root in named if not other._excludes(root)]
         if isinstance(reference, Lifetime) or other.roots:
-            return self.is_explained or bool(self.roots and not other.roots)
+            return bool(named or (self.roots and not other.roots))
         return True
+
+    def _excludes(self, cause: Cause) -> bool:
+        """Whether the cause shows on all of its pods here, and is excluded on each."""
+        verdicts = {unit.name: v for unit, v in self.judgement.verdicts.get(cause.recipe.id, {}).items()}
+        seen = [verdicts.get(match.unit.name) for match in cause.matches]
+        return all(verdict is not None and verdict.excluded for verdict in seen)
 
 
 def judge_session(session: Session) -> Judged:

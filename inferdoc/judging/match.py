@@ -120,37 +120,15 @@ def _went_on(
 ) -> list[_Episode]:
     """Those whose episode shows the symptoms that look at it, too."""
     later = [condition for condition in recipe.symptoms if condition.needs_split]
-    onsets = _sooner(episodes, later, context)
-    sooner = [UnitQuery(e.unit, onset, e.last) for e, onset in zip(episodes, onsets, strict=True) if onset < e.onset]
-    prepare(later, context, [*(episode.query for episode in episodes), *sooner])
-    for episode, onset in zip(episodes, onsets, strict=True):
-        more, stopped = _hold(later, episode.inside, episode.unit)
-        if onset < episode.onset:
-            inside = context.at(onset, episode.last)
-            earlier, missed = _hold(later, inside, episode.unit)
-            if missed is None:
-                episode.onset, episode.inside, more, stopped = onset, inside, earlier, None
+    prepare(later, context, _inside_and_whole(episodes))
+    for episode in episodes:
+        more, stopped = _hold(later, episode.inside, context, episode.unit)
         if stopped is not None:
             verdicts[episode.unit] = _stopped(recipe, episode.unit, stopped)
         elif any(o.first is not None and o.first > episode.last for o in more):
             verdicts[episode.unit] = Verdict(recipe, episode.unit, against="its symptoms do not overlap in time")
         episode.symptoms += more
     return [episode for episode in episodes if episode.unit not in verdicts]
-
-
-def _sooner(episodes: Sequence[_Episode], later: Iterable[Condition], context: Context) -> list[int]:
-    """The step at which each episode begins where an alternative of a symptom that looks at it left its baseline
-    before, and has stayed out since: an answer shows its length when it ends, minutes after it began to fill the
-    queue."""
-    alone = [part for one in later if isinstance(one, AnyOf) for part in one.parts if not part.needs_split]
-    prepare(alone, context, [UnitQuery(episode.unit, context.split, context.last) for episode in episodes])
-    onsets = []
-    for episode in episodes:
-        outcomes = (evaluate(part, context, episode.unit) for part in alone)
-        lasting = (o for o in outcomes if o.holds and o.last is not None and o.last >= episode.onset)
-        first = min([episode.onset, *(o.first for o in lasting if o.first is not None)])
-        onsets.append(max(first, context.clock.lead))
-    return onsets
 
 
 def _hurting(
@@ -191,7 +169,7 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
             outcome = with_impact if with_impact.holds else outcome
         if outcome.holds:
             reason = f"{condition.because or 'ruled out'}: {outcome.text}"
-            verdicts[unit] = Verdict(recipe, unit, against=reason)
+            verdicts[unit] = Verdict(recipe, unit, against=reason, excluded=True)
             return doubts
         if outcome.holds is None and not outcome.missing:
             doubts.append(f"cannot tell: {outcome.text}")
@@ -276,11 +254,17 @@ def _doubtful(outcome: Outcome, context: Context, unit: Unit) -> bool:
     return any(not signal.feature or (apart and signal.between_roles) for signal in missing)
 
 
-def _hold(conditions: Iterable[Condition], context: Context, unit: Unit) -> tuple[list[Outcome], Outcome | None]:
-    """The outcomes up to the first that does not hold, and that one."""
+def _hold(
+    conditions: Iterable[Condition], inside: Context, context: Context, unit: Unit
+) -> tuple[list[Outcome], Outcome | None]:
+    """The outcomes in an episode up to the first that does not hold, and that one. An alternative may hold from its own
+    baseline on: what rose little by little before the episode spoils the baseline that ends where it begins."""
     outcomes: list[Outcome] = []
     for condition in conditions:
-        outcome = evaluate(condition, context, unit)
+        outcome = evaluate(condition, inside, unit)
+        if not outcome.holds and isinstance(condition, AnyOf):
+            alone = (_during(part, inside, context, unit) for part in condition.parts if not part.needs_split)
+            outcome = next((one for one in alone if one.holds), outcome)
         if not outcome.holds:
             return outcomes, outcome
         outcomes.append(outcome)

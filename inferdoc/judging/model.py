@@ -224,6 +224,13 @@ class TraceLink(msgspec.Struct):
     url: str
 
 
+class Occurrence(msgspec.Struct, rename={"from_": "from"}):
+    """A time in which a cause shows, without a pause that is long enough for a baseline."""
+
+    from_: str
+    until: str
+
+
 class Finding(msgspec.Struct):
     """One root. family: the mechanism that it is a case of; the id is that of the family where its causes cannot be
     distinguished, and members are these causes, whose probabilities sum to that of the finding; request_share: of the
@@ -231,7 +238,8 @@ class Finding(msgspec.Struct):
     extrapolated, and its evidence says when. probability: how often findings like this one were right on fleets that
     no rule was made on; differential: the next candidates; cost_per_hour: money in the currency of [prices] while it
     lasts, None where it maps to no GPU time, or without a price; cluster: what Kubernetes tells of its pods, with
-    `diagnose --kubernetes`; traces: the slowest requests that were traced, with `[links] trace_url`."""
+    `diagnose --kubernetes`; traces: the slowest requests that were traced, with `[links] trace_url`; episodes: the
+    times in which it shows, oldest first: more than one raises the severity by one."""
 
     id: str
     title: str
@@ -262,6 +270,7 @@ class Finding(msgspec.Struct):
     cost_per_hour: float | None = None
     cluster: list[ClusterFact] = []
     traces: list[TraceLink] = []
+    episodes: list[Occurrence] = []
 
     def regrade(self, certainty: Certainty, probability: float | None) -> None:
         """Change how certain it is. What is left to the other candidates changes with it, so that all sum to 1."""

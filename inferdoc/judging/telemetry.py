@@ -19,8 +19,9 @@ from inferdoc.source.identity import Key
 
 WORK = ("generation_tokens_rate", "prompt_tokens_rate")
 SAME_WORK = 0.02
-"""What is read twice of one process differs by what lies between two scrapes at the ends of a time range; two pods that
-share a load at random differ by more until they have finished some 5,000 requests each (Poisson)."""
+"""What is read twice of one process differs by what lies between two scrapes at an end of a time range, and by this of
+a long one; two pods that share a load at random differ by more until they have finished some 5,000 requests each
+(Poisson)."""
 POD_LABELS = ("cluster", "namespace", "pod")
 TARGET_LABELS = (*POD_LABELS, "instance", "job")
 
@@ -103,13 +104,14 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
 def _of_former_pods(entities: Sequence[Entity], born: np.ndarray, shown: np.ndarray, settle: int) -> np.ndarray:
     """bool[signals, engines]: what the engines of a pod that was born while the data go on would show: what all engines
     of its workload showed that were born before it; where pods have no names, all engines of its model. born:
-    int64[engines], the first step of each; shown: bool[signals, engines], what each has ever shown."""
-    groups: dict[tuple[str, str, str, str], list[int]] = {}
+    int64[engines], the first step of each; shown: bool[signals, engines], what each has ever shown. Metrics without a
+    model label make rows of their own, which are compared among themselves."""
+    groups: dict[tuple[str, ...], list[int]] = {}
     for row, entity in enumerate(entities):
         cluster, namespace, pod = entity.member
         # An address names no workload: what replaces it is another engine of its model.
-        kind = workload(pod)[0] if entity.get("pod") else f"model {entity.get('model_name')}"
-        groups.setdefault((cluster, namespace, kind, entity.engine), []).append(row)
+        kind = workload(pod)[0] if entity.get("pod") else ""
+        groups.setdefault((cluster, namespace, kind, entity.engine, entity.get("model_name")), []).append(row)
     former = np.zeros(shown.shape, dtype=bool)
     for group in map(np.array, groups.values()):
         for row in group[born[group] > born[group].min() + settle]:
@@ -233,7 +235,9 @@ def _same_work(frame: SignalFrame, one: Entity, other: Entity) -> bool:
         if all(map(len, rows)):
             a, b = (row.sum(axis=0) for row in rows)
             both = np.isfinite(a) & np.isfinite(b)
-            if abs(a[both].sum() - b[both].sum()) > SAME_WORK * max(a[both].sum(), b[both].sum()):
+            range_ms = both.sum() * frame.grid.step_ms
+            share = max(SAME_WORK, frame.grid.interval_ms / range_ms) if range_ms else 1.0
+            if abs(a[both].sum() - b[both].sum()) > share * max(a[both].sum(), b[both].sum()):
                 return False
     return True
 

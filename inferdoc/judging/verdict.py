@@ -56,7 +56,8 @@ class Match:
 
 @dataclass
 class Verdict:
-    """match, or the observation that speaks against the recipe; missing: signals without which it cannot be judged."""
+    """match, or the observation that speaks against the recipe; missing: signals without which it cannot be judged;
+    excluded: all of it shows, and what speaks against it does too."""
 
     recipe: Recipe
     unit: Unit
@@ -64,3 +65,4 @@ class Verdict:
     against: str = ""
     missing: tuple[str, ...] = ()
     applies: bool = True
+    excluded: bool = False

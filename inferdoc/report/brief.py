@@ -103,6 +103,10 @@ def _moved(item: EvidenceItem) -> float:
 def _when(answer: Diagnosis, finding: Finding) -> str:
     """Since when, how long, and whether it lasts to the newest sample."""
     newest = answer.window.newest or answer.window.until
+    if len(finding.episodes) > 1:
+        first, *later = (clock(episode.from_) for episode in finding.episodes)
+        end = f"ended {clock(finding.ended)[11:]}" if finding.ended else "ongoing at the newest sample"
+        return f"{first}, again {', '.join(begin[11:19] for begin in later)}; {end}"
     long = lasting(max(0.0, seconds(finding.ended or newest) - seconds(finding.onset)))
     if finding.ended:
         return f"{clock(finding.onset)} to {clock(finding.ended)} ({long}), ended"

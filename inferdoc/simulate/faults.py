@@ -319,6 +319,7 @@ class Schedule:
             pod.engine.hung = True
             pod.engine.now = max(pod.engine.now, now)
         elif code in ENDS_PROCESS:
+            pod.restarts, pod.last_end = pod.restarts + 1, "Error"  # the kubelet starts the container again
             self._fleet.lose(pod.kill(), now)
             self._fleet.take_out(pod, now + self._fleet.scenario.router.detect)
 

@@ -24,7 +24,7 @@ def _lines(family: Family, catalogue: Catalogue) -> Iterator[str]:
     assert isinstance(family.shown, AnyOf)
     yield from (f"# {family.title}", "", NOTICE, "", "## Meaning", "")
     yield from wrapped(
-        f"{family.says} Users are affected, and the metrics do not tell which of the causes below it is: the report "
+        f"{family.says} Users are affected, and the metrics do not show which of the causes below it is: the report "
         "gives each a probability, and names the observation that would decide."
     )
     yield from ("", "## Shown by", "")
@@ -36,7 +36,7 @@ def _lines(family: Family, catalogue: Catalogue) -> Iterator[str]:
     yield from ("", "## First five minutes", "")
     first = (
         "`inferdoc diagnose --since 1h -vv`: for each candidate what speaks for it and against it, and what would "
-        "decide. Open the page of the most probable one; its *Diagnosis* tells it from its look-alikes."
+        "decide. Open the page of the most probable one; its *Diagnosis* distinguishes it from its look-alikes."
     )
     yield from wrapped(first, "1. ")
     for number, step in enumerate(family.next_steps, start=2):

@@ -155,7 +155,7 @@ def test_witnesses_that_were_withheld_are_told():
     assert absent_witnesses("no-such-cause", series_of(less.targets), catalogue) == []
     clocks = absent_witnesses("gpu-clock-throttle", series_of(kept.targets), catalogue, joined=False)
     assert clocks and set(clocks) > set(absent_witnesses("gpu-clock-throttle", series_of(kept.targets), catalogue))
-    assert right_without("gpu-clock-throttle") == ("unexplained-anomaly", "slow-gpu")
+    assert right_without("gpu-clock-throttle") == ("unexplained-anomaly", "slow-gpu", "gpu")
 
 
 def test_a_formula_needs_all_of_its_terms():

@@ -38,7 +38,8 @@ def but(family, *missing):
     ("levels", "disabled", "family"),
     [
         (MISSES, but("prefix-reuse", "prefix-unstable-prompt"), "prefix-reuse"),
-        (LATE, but("demand"), "demand"),
+        (LATE, but("scheduling", "fcfs-head-of-line", "batch-cap-reached"), "scheduling"),
+        ({**LATE, "prompt": then(400, 900)}, but("demand", "demand-beyond-capacity", "prompt-growth"), "demand"),
         ({"itl": then(0.02, 0.08)}, but("gpu", "slow-gpu"), None),
         (
             {"kv": then(0.4, 0.99), "waiting": then(0, 1), **LATE},

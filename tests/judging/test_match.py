@@ -417,3 +417,21 @@ def test_whatever_number_is_sick_no_condition_is_worked_out_unit_by_unit(monkeyp
         assert (found.against, found.missing) == (own.against, own.missing)
         assert (found.match and found.match.evidence) == (own.match and own.match.evidence)
         assert (found.match and found.match.onset) == (own.match and own.match.onset)
+
+
+def test_an_alternative_holds_from_its_own_baseline_on():
+    """What rose a little before the episode spoils the baseline that ends where it begins, not the one before the
+    rise."""
+    rising = [29, 42, 40, 90, 76, 66, 93, 105, 121, 120, 92, 66, 49, 47, 49, 16, 8, 4, 5, 1, 1, 1, 70, 85, 100, 96]
+    rising += [41, 143, 126, 159, 154, 40, 62, 59, 58, 55, 59, 57, 54, 58]
+    rows = {
+        "load": step(1.0, 9.0, at=59),
+        "latency": np.concatenate((np.zeros(50), rising)) / 1000,
+        "queue": np.ones(N),
+    }
+    either = AnyOf((when("queue", rises=1.2, average=True), when("latency", rises=2.0, by=0.05, share_of=0.5)))
+    known = recipe(symptoms=[when("load", above=5.0), either], harm=[when("load", above=5.0)])
+    found = verdict(known, **rows)
+    assert found.match is not None and found.match.onset == 59
+    over = np.where((np.arange(N) >= 30) & (np.arange(N) < 42), 0.9, 0.1)
+    assert verdict(known, **{**rows, "latency": over}).match is None, "what was over before is not of the episode"

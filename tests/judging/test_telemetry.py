@@ -53,6 +53,21 @@ def test_what_the_former_pods_of_a_workload_showed_a_new_one_has_lost():
         assert of[new.split("/")[0]][-1] == count and np.nansum(of[old.split("/")[0]]) == 0
 
 
+def test_rows_without_a_model_label_are_no_former_pods_of_those_with_one():
+    old, new = ("pod", "llm-6d4b75cb6d-h8pcq"), ("pod", "llm-7f9c4d5b8f-2xk9z")
+    before, after = np.where(np.arange(N) < 30, 1.0, np.nan), np.where(np.arange(N) < 30, np.nan, 1.0)
+    frame = SignalFrame(grid())
+    for name, pods in (("running", (old,)), ("waiting", (old, new)), ("kv_usage", (old, new))):
+        frame.signals[name] = SignalMatrix(
+            [Entity((("model_name", "m"), pod)) for pod in pods], np.vstack([before, after][: len(pods)])
+        )
+    frame.signals["kv_blocks"] = SignalMatrix([Entity((pod,)) for pod in (old, new)], np.vstack([before, after]))
+    add_telemetry(frame, SIGNALS, ())
+    matrix = frame.signals["lost_signals"]
+    of = {entity.labels: row[-1] for entity, row in zip(matrix.entities, matrix.values, strict=True)}
+    assert of[(("model_name", "m"), new)] == 1
+
+
 def test_a_new_address_has_lost_what_the_engines_of_its_model_showed():
     before, after = np.where(np.arange(N) < 30, 1.0, np.nan), np.where(np.arange(N) < 30, np.nan, 1.0)
 
@@ -143,6 +158,19 @@ def test_without_a_pod_label_host_start_and_work_tell_the_process(second: str, s
     frame.signals["generation_tokens_rate"] = SignalMatrix([first, other], tokens)
     add_telemetry(frame, SIGNALS, [])
     assert (frame.signals["duplicate_targets"].values == more).all()
+
+
+@pytest.mark.parametrize(("scraped", "more"), [(10, 1), (80, 0)])
+def test_what_lies_between_two_scrapes_is_more_of_a_short_range(scraped: int, more: int):
+    first, other = (Entity((("instance", instance), ("model_name", "m"))) for instance in ("a:1", "a:2"))
+    frame = frame_of({"running": {"other": ONES}})
+    there = np.where(np.arange(N) < N - scraped, np.nan, 1.0)
+    frame.signals["running"] = SignalMatrix([first, other], np.vstack([np.ones(N), there]))
+    frame.signals["process_start_time"] = SignalMatrix([first, other], np.full((2, N), 1.7e9))
+    tokens = np.vstack([np.full(N, 100.0), 105.0 * there])
+    frame.signals["generation_tokens_rate"] = SignalMatrix([first, other], tokens)
+    add_telemetry(frame, SIGNALS, [])
+    assert frame.signals["duplicate_targets"].values[0, -1] == more
 
 
 def test_one_address_is_none():

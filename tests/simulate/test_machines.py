@@ -106,6 +106,7 @@ def test_a_memory_error_ends_the_process_and_stays_as_the_last_code():
     xids(kept, dcgm, 0.0)
     kept.run(12.0)
     assert not kept.pods[0].alive
+    assert (kept.pods[0].restarts, kept.pods[0].last_end) == (1, "Error"), "as the kubelet counts it"
     kept.run(40.0)
     assert kept.pods[0].alive and kept.pods[0].started == pytest.approx(25.0, abs=0.3)
     xids(kept, dcgm, 40.0)

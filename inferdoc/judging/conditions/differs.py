@@ -17,17 +17,11 @@ from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_o
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
 from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.stretches import NONE, held
-from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
 
-def evaluate(condition: Odd, context: Context, unit: Unit) -> Outcome:
-    """Whether a unit, or one GPU of its pod, stands off its like members by the factor."""
-    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
-
-
 def evaluate_rows(condition: Odd, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
-    """The same of many units at once."""
+    """Whether a unit, or one GPU of its pod, stands off its like members by the factor, of many units at once."""
     answers: list[Outcome | list[_Compared]] = [_compared(condition, context, query) for query in queries]
     rows = [row for answer in answers if isinstance(answer, list) for row in answer]
     outcomes = iter(_odd(condition, context, rows) if rows else ())

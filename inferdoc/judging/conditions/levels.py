@@ -16,13 +16,8 @@ from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
 
-def evaluate(condition: Level, context: Context, unit: Unit) -> Outcome:
-    """Whether the signal lies beyond the limit for long enough or often enough."""
-    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
-
-
 def evaluate_rows(condition: Level, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
-    """The same of many units at once."""
+    """Whether the signal lies beyond the limit for long enough or often enough, of many units at once."""
     signal = condition.signal
     series = [context.view.get(query.unit, signal) for query in queries]
     there = [(query, one.values) for query, one in zip(queries, series, strict=True) if one is not None]

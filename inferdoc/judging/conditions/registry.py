@@ -51,8 +51,6 @@ Kind = TypeVar("Kind", bound=OfSignal)
 class Answering(Protocol[Asking]):
     """What the module of a kind of fact has."""
 
-    def evaluate(self, condition: Asking, context: Context, unit: Unit, /) -> Outcome: ...
-
     def explain(self, condition: Asking, /) -> str: ...
 
     def promql(self, condition: Asking, rendering: Rendering, /) -> str | None: ...
@@ -88,6 +86,13 @@ AT_ONCE: Mapping[type[OfSignal], Callable[[Any, Context, Sequence[UnitQuery]], l
     Odd: differs.evaluate_rows,
 }
 """Kinds that look at many units at once."""
+ONE_BY_ONE: Mapping[type[OfSignal], Callable[[Any, Context, Unit], Outcome]] = {
+    Slope: slope.evaluate,
+    Reaches: reaches.evaluate,
+    Follow: follows.evaluate,
+    Turns: turns.evaluate,
+    Presence: presence.evaluate,
+}
 AT_ONCE_ROWS = 1024
 """Rows of one look: some megabytes for each step of the arithmetic, so that they stay in the cache."""
 
@@ -169,8 +174,8 @@ def _is_per_gpu(condition: Fact, context: Context) -> bool:
 
 
 def _by_last(condition: Fact) -> bool:
-    """Whether an outcome depends on the last step of an episode: that counts for means alone."""
-    return isinstance(condition, BY_MEANS) and condition.average
+    """Whether an outcome depends on the last step of an episode: that counts for means and stalls alone."""
+    return isinstance(condition, Stall) or (isinstance(condition, BY_MEANS) and condition.average)
 
 
 def _of_others(condition: Fact, context: Context, unit: Unit) -> list[Outcome]:
@@ -215,8 +220,10 @@ def _on(condition: Fact, context: Context, unit: Unit) -> Outcome:
 def _simple(condition: Fact, context: Context, unit: Unit) -> Outcome:
     """One series: the outcome that was prepared, or one worked out now."""
     key = (unit, context.split, context.last) if _by_last(condition) else (unit, context.split)
-    cached = context.cached(condition).get(key)
-    return cached or SIMPLE[type(condition)].evaluate(condition, context, unit)
+    cached, judge = context.cached(condition).get(key), AT_ONCE.get(type(condition))
+    if cached is None and judge is not None:
+        return judge(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
+    return cached or ONE_BY_ONE[type(condition)](condition, context, unit)
 
 
 def explain(condition: Condition) -> str:

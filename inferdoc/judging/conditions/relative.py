@@ -25,11 +25,6 @@ def rule_of(condition: Move, context: Context) -> Rule:
     return rule_of_condition(condition, condition.ratio, by=max(condition.by or 0.0, floor))
 
 
-def evaluate(condition: Move, context: Context, unit: Unit) -> Outcome:
-    """Whether the signal left its baseline, upwards or downwards, by the factor."""
-    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
-
-
 def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
     """The units of the view that have the signal, and for each the last step of its move, NONE where it has none:
     int64[units]. What `evaluate_rows` says of them without a split, in figures alone; of means nothing is known."""
@@ -43,7 +38,7 @@ def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
 
 
 def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
-    """The same of many units at once."""
+    """Whether the signal left its baseline, upwards or downwards, by the factor, of many units at once."""
     signal, rule = condition.signal, rule_of(condition, context)
     outcomes: dict[UnitQuery, Outcome] = {}
     whole, split = list[UnitQuery](), list[UnitQuery]()

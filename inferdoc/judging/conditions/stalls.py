@@ -27,18 +27,14 @@ HEALED_SECONDS = 120.0
 tokens is computed for more than a minute without output."""
 
 
-def evaluate(condition: Stall, context: Context, unit: Unit) -> Outcome:
-    """Whether progress stood at 0, with work waiting: the newest such stall, which may have ended."""
-    return evaluate_rows(condition, context, [UnitQuery(unit, context.split, context.last)])[0]
-
-
 def evaluate_rows(condition: Stall, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
-    """The same of many units at once; splits make no difference."""
+    """Whether progress stood at 0, with work waiting: the newest such stall, which may have ended, of many units at
+    once. Splits make no difference, and what begins after the last step is left out."""
     seen = [
         (context.view.get(query.unit, condition.signal), context.view.get(query.unit, condition.work))
         for query in queries
     ]
-    there = [(query.unit, p.values, w.values) for query, (p, w) in zip(queries, seen, strict=True) if p and w]
+    there = [(query, p.values, w.values) for query, (p, w) in zip(queries, seen, strict=True) if p and w]
     outcomes = iter(_evaluated(condition, context, there) if there else ())
     missing = [condition.signal if p is None else condition.work if w is None else None for p, w in seen]
     return [
@@ -48,7 +44,7 @@ def evaluate_rows(condition: Stall, context: Context, queries: Sequence[UnitQuer
 
 
 def _evaluated(
-    condition: Stall, context: Context, there: Sequence[tuple[Unit, np.ndarray, np.ndarray]]
+    condition: Stall, context: Context, there: Sequence[tuple[UnitQuery, np.ndarray, np.ndarray]]
 ) -> list[Outcome]:
     """there: units with their progress and their work."""
     progress, work = rows_of([p for _, p, _ in there]), rows_of([w for _, _, w in there])
@@ -57,18 +53,18 @@ def _evaluated(
     stalls: dict[int, _Stall] = {}
     shortest = length_of(condition.for_) if condition.for_ else 0.0
     for row in np.flatnonzero(stuck.sum(axis=1) >= 2).tolist():
-        known = np.isfinite(progress[row] + work[row])
-        stall = _newest_stall(stuck[row], progress[row] > 0, known, context, shortest)
-        if stall is not None and condition.stale == _is_stale(condition, context, there[row][0], stall, work[row]):
+        known, query = np.isfinite(progress[row] + work[row]), there[row][0]
+        stall = _newest_stall(stuck[row], progress[row] > 0, known, context, shortest, query.last)
+        if stall is not None and condition.stale == _is_stale(condition, context, query.unit, stall, work[row]):
             stalls[row] = stall
     begins = np.array([stalls[row].first if row in stalls else progress.shape[1] for row in range(len(there))])
     shown = np.isfinite(progress) & (np.arange(progress.shape[1]) < begins[:, np.newaxis])
     usual = middles(progress, shown).tolist()
     return [
-        _stands(condition, context, unit, usual[row], stalls[row], work[row])
+        _stands(condition, context, query.unit, usual[row], stalls[row], work[row])
         if row in stalls
-        else _moves(condition, context, unit, usual[row])
-        for row, (unit, _, _) in enumerate(there)
+        else _moves(condition, context, query.unit, usual[row])
+        for row, (query, _, _) in enumerate(there)
     ]
 
 
@@ -84,10 +80,15 @@ class _Stall:
 
 
 def _newest_stall(
-    stuck: np.ndarray, progresses: np.ndarray, is_known: np.ndarray, context: Context, shortest: float
+    stuck: np.ndarray,
+    progresses: np.ndarray,
+    is_known: np.ndarray,
+    context: Context,
+    shortest: float,
+    until: int | None,
 ) -> _Stall | None:
-    """The newest stall of one unit, of at least so many seconds. bool[T] each. A step without a scrape neither ends a
-    stall nor makes it longer."""
+    """The newest stall of one unit, of at least so many seconds, that begins by a step. bool[T] each. A step without a
+    scrape neither ends a stall nor makes it longer."""
     clock = context.clock
     known = np.flatnonzero(is_known)
     # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
@@ -95,6 +96,8 @@ def _newest_stall(
     need, healed = clock.steps(shortest, MIN_SCRAPES), clock.steps(max(HEALED_SECONDS, shortest), MIN_SCRAPES)
     found, pause = None, 0
     for begin, stop in runs(stuck[known]):
+        if until is not None and known[begin] > until:
+            break
         length = stop - begin
         # Counters scraped for the first time include progress from before the first scrape.
         progressed = bool(progresses[known[:begin]].any()) or context.view.lead_kind == "lifetime"

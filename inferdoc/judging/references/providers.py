@@ -8,7 +8,7 @@ held then. Each provider answers None where it has nothing better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -23,7 +23,6 @@ from inferdoc.judging.reading import LEAST_HISTORY_MS
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.judging.references.stored import StoredBaseline, mismatch, place, read, read_header, stored_names
 from inferdoc.judging.session import Lead, Session
-from inferdoc.judging.view import Unit
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Grid
 
@@ -128,10 +127,10 @@ def _levels_of(session: Session, blocks: list[Grid]) -> list[Levels]:
     return [_levels(frame, first, stop) for first, stop in steps]
 
 
-def _levels(frame: SignalFrame, first: int, stop: int | None = None) -> Levels:
-    """The median of what users wait for, by pod and by model, between two steps."""
+def _levels(frame: SignalFrame, first: int, stop: int | None = None, names: Sequence[str] = FELT) -> Levels:
+    """The median of what users wait for, or of other signals, by pod and by model, between two steps."""
     parts: dict[tuple[Place, str], list[np.ndarray]] = {}
-    for name in FELT:
+    for name in names:
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
             family, inside = (entity.get("cluster"), entity.get("namespace"), entity.get("model_name")), row[first:stop]
             for pod in {"", entity.pod}:
@@ -178,39 +177,17 @@ def first_minutes(session: Session) -> Lead | None:
     head = max(HEAD_WINDOWS * clock.window_steps, clock.out_steps)
     if head >= clock.least_baseline or view.steps < 2 * clock.least_baseline:
         return None
-    levels = [_pairs(session, unit, head) for unit in view.units]
-    if not any(_better_then(level) for level in levels) or _grown(levels):
+    names, parts = (*FELT, ARRIVALS), ((0, head), (clock.least_baseline, None))
+    then, now = (_levels(session.frame, first, stop, names) for first, stop in parts)
+    pods = [place for place in now if place[1] and place in then]
+    arrivals = [
+        (then[pod][ARRIVALS], now[pod][ARRIVALS]) for pod in pods if ARRIVALS in then[pod] and ARRIVALS in now[pod]
+    ]
+    has_grown = sum(later for _, later in arrivals) > MORE_LOAD * sum(before for before, _ in arrivals)
+    if has_grown or not any(_worse(now[pod], then[pod], WORSE) for pod in pods):
         return None
     grid = replace(session.frame.grid, count=head)
     return "history" if head <= view.begin else "calm-before", (grid.start_ms, grid.end_ms)
-
-
-Pairs = dict[str, tuple[float, float]]
-"""What a pod shows in the first minutes and after a baseline, in the median, by signal."""
-
-
-def _pairs(session: Session, unit: Unit, head: int) -> Pairs:
-    view, baseline = session.context.view, session.context.clock.least_baseline
-    levels: Pairs = {}
-    for name in (*FELT, ARRIVALS):
-        series = view.get(unit, name)
-        parts = () if series is None else (series.values[:head], series.values[baseline:])
-        parts = tuple(part[np.isfinite(part)] for part in parts)
-        if parts and all(map(len, parts)):
-            levels[name] = (float(np.median(parts[0])), float(np.median(parts[1])))
-    return levels
-
-
-def _better_then(levels: Pairs) -> bool:
-    then, now = ({name: level[place] for name, level in levels.items()} for place in (0, 1))
-    return bool(_worse(now, then, WORSE))
-
-
-def _grown(levels: list[Pairs]) -> bool:
-    """Whether more arrives, over all pods."""
-    arrivals = [level[ARRIVALS] for level in levels if ARRIVALS in level]
-    then, now = (sum(each[place] for each in arrivals) for place in (0, 1))
-    return bool(arrivals) and now > MORE_LOAD * then
 
 
 FIRST_SCRAPES = 2
