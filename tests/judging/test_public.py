@@ -59,3 +59,8 @@ def test_what_operators_reported_is_found(name):
     assert not [one for one, certainty in found if certainty == "proven" and one in case["must_not"]]
     if case.get("text"):
         assert case["text"] in render(answer, "text")
+
+
+def test_what_stays_slow_after_a_load_test_is_found_in_a_window_without_it():
+    answer = diagnose(open_source(store=stored("s07-seventy-to-ten-after-the-load-test")), since="50m")
+    assert answer.findings[0].id == "kv-offload-slow"
