@@ -61,6 +61,11 @@ def test_what_operators_reported_is_found(name):
         assert case["text"] in render(answer, "text")
 
 
-def test_what_stays_slow_after_a_load_test_is_found_in_a_window_without_it():
-    answer = diagnose(open_source(store=stored("s07-seventy-to-ten-after-the-load-test")), since="50m")
+def test_steps_slow_with_kv_from_the_host_are_named_without_a_count_of_evictions(tmp_path):
+    text = lzma.decompress((FOLDER / "s07-seventy-to-ten-after-the-load-test" / "in.om.xz").read_bytes()).decode()
+    page = tmp_path / "in.om"
+    page.write_text("".join(line for line in text.splitlines(keepends=True) if "evicted_tokens" not in line))
+    with Store.open(tmp_path / "case.db", "w") as store:
+        import_file(store, page)
+    answer = diagnose(open_source(store=tmp_path / "case.db"), since="50m")
     assert answer.findings[0].id == "kv-offload-slow"
