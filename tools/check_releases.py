@@ -39,7 +39,7 @@ class Difference:
 
 def names_in_source(place: Path, prefix: str) -> set[str]:
     """The families that Python files of a wheel or a folder name. Raises OSError and zipfile.BadZipFile."""
-    name = re.compile(re.escape(prefix) + r":[a-z0-9_]+")
+    name = re.compile(re.escape(prefix) + r":[A-Za-z0-9_]+")
     found: set[str] = set()
     for path, text in _python_files(place):
         if prefix + ":" in text and not TESTS.search(path):
