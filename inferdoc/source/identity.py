@@ -15,6 +15,8 @@ from functools import cached_property
 
 from inferdoc.catalogue.identity import IdentityLabels, PodLabels
 
+SWITCH = "nvswitch"
+"""The label of dcgm-exporter for an NVSwitch, which belongs to a machine and names no pod."""
 FIELDS = ("cluster", "namespace", "node", "pod", "instance", "job")
 """The usual names, which a series has after it was read."""
 CLUSTER, NAMESPACE, NODE, POD, INSTANCE, JOB = range(len(FIELDS))
@@ -74,7 +76,7 @@ class Naming:
         pods = [one for one in self.pods if gpu or one.only is None]
         names = [*(n for one in pods for n in (one.pod, one.namespace)), *self.labels.subjects]
         names += [n for _, labels in self._plain for n in labels]
-        return tuple(dict.fromkeys([*names, *(self.labels.host if gpu else ()), *self.replica, *self.extra]))
+        return tuple(dict.fromkeys([*names, *((*self.labels.host, SWITCH) if gpu else ()), *self.replica, *self.extra]))
 
     def of(self, labels: Mapping[str, str], pod: PodLabels | None) -> Who:
         """Who a series with these labels is about, where its pod stands under these names."""
