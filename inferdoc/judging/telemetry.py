@@ -21,6 +21,8 @@ WORK = ("generation_tokens_rate", "prompt_tokens_rate")
 SAME_WORK = 0.02
 """What is read twice of one process differs by what lies between two scrapes at the ends of a time range; two pods that
 share a load at random differ by more until they have finished some 5,000 requests each (Poisson)."""
+FIELDS = (*SHOWN_GPUS, "xid_last")
+"""Signals of GPUs that are there or not for all of them: which fields an exporter shows is one list."""
 POD_LABELS = ("cluster", "namespace", "pod")
 TARGET_LABELS = (*POD_LABELS, "instance", "job")
 
@@ -97,7 +99,26 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
         some = gone.any(axis=1)
         if some.any():
             lost[some] += _long_runs(gone[some], 2 * settle)
+    fields = _lost_fields(frame, settle)
+    for row, entity in zip(lost, entities, strict=True):
+        row += fields.get(entity.member, 0.0)
     return SignalMatrix(entities, np.where(there, lost, np.nan))
+
+
+def _lost_fields(frame: SignalFrame, settle: int) -> dict[Key, np.ndarray]:
+    """How many signals of its GPUs a pod has lost while others of them are there: the exporter dropped a field, and no
+    GPU is gone."""
+    shown: dict[Key, dict[str, np.ndarray]] = {}
+    for name in (name for name in FIELDS if name in frame):
+        for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
+            own = shown.setdefault(entity.member, {})
+            own[name] = own.get(name, np.zeros(len(row), dtype=bool)) | np.isfinite(row)
+    lost = {}
+    for key, own in shown.items():
+        every = np.vstack([*own.values()])
+        known = np.cumsum(every, axis=1, dtype=np.int32) > settle
+        lost[key] = _long_runs(known & ~every & every.any(axis=0), 2 * settle).sum(axis=0).astype(np.float64)
+    return lost
 
 
 def _of_former_pods(entities: Sequence[Entity], born: np.ndarray, shown: np.ndarray, settle: int) -> np.ndarray:
