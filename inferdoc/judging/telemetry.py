@@ -106,19 +106,21 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
 
 
 def _lost_fields(frame: SignalFrame, settle: int) -> dict[Key, np.ndarray]:
-    """How many signals of its GPUs a pod has lost while others of them are there: the exporter dropped a field, and no
-    GPU is gone."""
-    shown: dict[Key, dict[str, np.ndarray]] = {}
+    """How many signals of GPUs the exporter of a pod has lost while it shows others: it dropped a field for all its
+    GPUs, and no GPU is gone. By pod."""
+    shown: dict[str | None, dict[str, np.ndarray]] = {}
+    exporters: dict[Key, str | None] = {}
     for name in (name for name in FIELDS if name in frame):
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
-            own = shown.setdefault(entity.member, {})
+            exporters[entity.member] = entity.get("instance")
+            own = shown.setdefault(entity.get("instance"), {})
             own[name] = own.get(name, np.zeros(len(row), dtype=bool)) | np.isfinite(row)
     lost = {}
-    for key, own in shown.items():
+    for exporter, own in shown.items():
         every = np.vstack([*own.values()])
         known = np.cumsum(every, axis=1, dtype=np.int32) > settle
-        lost[key] = _long_runs(known & ~every & every.any(axis=0), 2 * settle).sum(axis=0).astype(np.float64)
-    return lost
+        lost[exporter] = _long_runs(known & ~every & every.any(axis=0), 2 * settle).sum(axis=0).astype(np.float64)
+    return {member: lost[exporter] for member, exporter in exporters.items()}
 
 
 def _of_former_pods(entities: Sequence[Entity], born: np.ndarray, shown: np.ndarray, settle: int) -> np.ndarray:
