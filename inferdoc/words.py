@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from inferdoc.catalogue.gpu_codes import clock_reasons, xid
+from inferdoc.catalogue.gpu_codes import clock_reasons, sxid, xid
 
 
 def figure(value: float | None, unit: str = "") -> str:
@@ -14,8 +14,8 @@ def figure(value: float | None, unit: str = "") -> str:
         return "nothing"
     if unit == "bits":
         return clock_reasons(value)
-    if unit == "Xid":
-        return xid(value)
+    if unit in ("Xid", "SXid"):
+        return xid(value) if unit == "Xid" else sxid(value)
     if unit.endswith("/s"):  # a rate over a counter that was corrected, as of requests without the aborted ones
         value = max(value, 0.0)
     if unit == "ratio":

@@ -1,10 +1,13 @@
-"""What the numbers of GPU exporters mean: reasons that hold clocks, and error codes of the driver.
+"""What the numbers of GPU exporters mean: reasons that hold clocks, and error codes of GPUs and NVSwitches.
 
 Sources: NVML nvmlClocksEventReasons (DCGM field 112); NVIDIA Xid catalog for Ampere and newer, read 2026-11-27
-(docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
+(docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html); for SXids appendix D of NVIDIA's Fabric Manager user
+guide, DU-09883-001 v1.3 (codes, names and what resets them).
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 CLOCK_REASONS = {
     1: "idle",
@@ -96,6 +99,88 @@ XIDS: dict[int, tuple[str, str]] = {
 """By code: NVIDIA's name for it in short, and its immediate action. Without codes that the catalog calls unused; for
 those without an action there the vendor is asked."""
 
+RESTART_VM, RESTART_HOST = "restart the virtual machine", "restart the host"
+RESET_ALL = "reset all GPUs and NVSwitches"
+CHECK_LINKS = "check the mechanical connections of the links"
+SXIDS: dict[int, tuple[str, str]] = {
+    10001: ("host privilege error", SUPPORT),
+    10002: ("host privilege timeout", SUPPORT),
+    10003: ("unhandled interrupt of the host", RESET_ALL),
+    10004: ("the switch is too hot", "check the cooling"),
+    10005: ("the switch has cooled down", "check the cooling"),
+    11004: ("ingress: invalid ACL", "check the partitions of the fabric, restart the virtual machine"),
+    **dict.fromkeys((11001, 11009), ("ingress: invalid command or VC set", RESTART_VM)),
+    **dict.fromkeys(
+        (
+            11012,
+            11021,
+            11022,
+            11023,
+            12021,
+            12023,
+            15008,
+            15011,
+            19049,
+            19055,
+            19057,
+            19059,
+            19062,
+            19065,
+            19068,
+            19071,
+        ),
+        ("single-bit memory error, corrected", NOTHING),
+    ),
+    **dict.fromkeys((11013, 11018, 11019), ("ingress: double-bit memory error", RESTART_VM)),
+    **dict.fromkeys(range(24001, 24004), ("single-bit memory error, corrected", NOTHING)),
+    11020: ("ingress: control parity error", RESTART_VM),
+    **dict.fromkeys((12001, 12025), ("egress: buffer or credit overflow", RESTART_VM)),
+    12002: ("egress: packet route error", RESTART_VM),
+    12020: ("egress: sequence ID error", RESTART_HOST),
+    **dict.fromkeys((12022, 12024), ("egress: double-bit memory error", RESTART_VM)),
+    **dict.fromkeys((12026, 12027), ("egress: wrong destination of a packet", RESTART_VM)),
+    12028: ("egress: privilege error", RESTART_VM),
+    **dict.fromkeys((12030, 12031), ("egress: parity error", RESTART_VM)),
+    12032: ("egress: flit type mismatch", RESTART_VM),
+    14017: ("request timeout (TS ATO)", RESTART_VM),
+    **dict.fromkeys((15001, 15006), ("route: buffer overflow or underflow", RESTART_VM)),
+    **dict.fromkeys((15009, 15012), ("route: double-bit memory error", RESTART_VM)),
+    **dict.fromkeys((15010, 15013), ("route: parity error", RESTART_VM)),
+    **dict.fromkeys(
+        (
+            19047,
+            19048,
+            19054,
+            19056,
+            19058,
+            19060,
+            19061,
+            19063,
+            19064,
+            19066,
+            19067,
+            19069,
+            19070,
+            *range(24004, 24007),
+        ),
+        ("double-bit memory error", RESTART_VM),
+    ),
+    19084: ("heartbeat timeout (AN1)", RESET_ALL),
+    20001: ("NVLink packets sent again", NOTHING),
+    20009: ("short-term error rate of a link", NOTHING),
+    20012: ("broken or inconsistent connection", CHECK_LINKS),
+    20034: ("NVLink has failed (LTSSM fault up)", RESTART_VM),
+    **dict.fromkeys((22003, 22011), ("micro-controller of a link halted", RESTART_HOST)),
+    22012: ("micro-controller of a link: no answer (NA interrupt)", CHECK_LINKS),
+    22013: ("micro-controller of a link: request interrupt", NOTHING),
+    **dict.fromkeys((23001, 23002, 23010, 23011), ("ingress: buffer overflow or underflow", RESTART_HOST)),
+    **dict.fromkeys((23003, 23004, 23012, 23013), ("egress: credit overflow or underflow", RESTART_HOST)),
+    **dict.fromkeys((*range(23005, 23010), *range(23014, 23018)), ("ingress: packet or credit error", RESTART_HOST)),
+    24007: ("source tracking timeout", RESTART_VM),
+}
+"""By code of an NVSwitch: NVIDIA's name for it in short, and what its guide names as recovery. Errors that may be fatal
+restart the virtual machine, those that always are the host."""
+
 
 def clock_reasons(mask: float) -> str:
     """The bits of a mask in words: 72 -> "hardware slowdown, hardware thermal slowdown". A mean of masks has none."""
@@ -106,9 +191,18 @@ def clock_reasons(mask: float) -> str:
 
 def xid(code: float) -> str:
     """An error code in words: 79 -> "Xid 79 (GPU has fallen off the bus; NVIDIA: restart the node)"."""
+    return _code(code, "Xid", XIDS, "catalog")
+
+
+def sxid(code: float) -> str:
+    """An error code of an NVSwitch: 20001 -> "SXid 20001 (NVLink packets sent again; NVIDIA: ...)"."""
+    return _code(code, "SXid", SXIDS, "guide")
+
+
+def _code(code: float, word: str, names: Mapping[int, tuple[str, str]], where: str) -> str:
     if code != int(code):
         return "changing codes"
     if code == 0:
         return "none"
-    known = XIDS.get(int(code))
-    return f"Xid {code:g} ({f'{known[0]}; NVIDIA: {known[1]}' if known else 'not in the catalog of NVIDIA'})"
+    known = names.get(int(code))
+    return f"{word} {code:g} ({f'{known[0]}; NVIDIA: {known[1]}' if known else f'not in the {where} of NVIDIA'})"

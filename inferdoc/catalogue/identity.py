@@ -35,13 +35,15 @@ class PodLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """pods: sets of labels that name a pod; cluster, node, host (of GPUs), job, instance: labels that name these, in
-    the order in which they are tried; replica: labels of the server that stored a series. engines, gpus, totals: groups
-    of series names, the best first; started: the time at which a process began; pod_info, target_info: info series of
-    kube-state-metrics and of OTLP; containers: the info series of the image that a container runs; engine_images: a
-    regular expression for the images of engines; engine_names, router_names: those for names of pods and jobs."""
+    """pods: sets of labels that name a pod; subjects: labels of the namespace that a page speaks of; cluster, node,
+    host (of GPUs), job, instance: labels that name these, in the order in which they are tried; replica: labels of the
+    server that stored a series. engines, gpus, totals: groups of series names, the best first; started: the time at
+    which a process began; pod_info, target_info: info series of kube-state-metrics and of OTLP; containers: the info
+    series of the image that a container runs; engine_images: a regular expression for the images of engines;
+    engine_names, router_names: those for names of pods and jobs."""
 
     pods: tuple[PodLabels, ...]
+    subjects: tuple[str, ...]
     cluster: tuple[str, ...]
     node: tuple[str, ...]
     host: tuple[str, ...]

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from inferdoc.catalogue.gpu_codes import xid
+from inferdoc.catalogue.gpu_codes import sxid, xid
 from inferdoc.catalogue.signal import Marker
 from inferdoc.fleet.lineage import REPLACED_SECONDS, SETTLED_SCRAPES, Lineage, scraped_spans
 from inferdoc.fleet.members import Fleet, Member, Pool
@@ -214,7 +214,8 @@ WORKLOAD = (
 """Signals of the traffic, of each the first that is visible; a shift of their mean by half is named. Clients that hang
 up leave no trace in the arrivals of the engine: during a retry storm these fall while more requests come."""
 WORKLOAD_RATIO = 1.5
-XID = "xid_last"
+CODES = {"xid_last": xid, "sxid_fatal_last": sxid, "sxid_last": sxid}
+"""Signals of error codes, with what puts a code into words."""
 GAP_FACTOR = 3.0
 """A target is gone from the picture when this many scrapes in a row are missing."""
 
@@ -251,12 +252,14 @@ def _restarts(context: Context, unit: Unit) -> list[Event]:
 
 
 def _xids(context: Context, unit: Unit) -> Iterator[Event]:
-    """Error codes that the driver of a GPU reported. The gauge keeps the last one, so only a change is an event."""
-    for name, values in context.view.gpus(unit, XID).items():
-        for step, _, code in moves_of(values):
-            if code > 0:
-                detail = f"the driver reported {xid(code)} for {name}"
-                yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
+    """Error codes of GPUs and NVSwitches. The gauge keeps the last one, so only a change is an event."""
+    for signal, words in CODES.items():
+        for name, values in context.view.gpus(unit, signal).items():
+            for step, _, code in moves_of(values):
+                if code > 0:
+                    what = name if signal == "xid_last" else "an NVSwitch of its node"
+                    detail = f"the driver reported {words(code)} for {what}"
+                    yield Event(context.view.time_at(step), "xid", unit.member.shown, detail, unit)
 
 
 def _outages(context: Context, target: Scrapes) -> list[Event]:

@@ -19,7 +19,7 @@ from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import Key, Lineage, divide, trace
 from inferdoc.fleet.members import Assignment, FleetFilter, resolve
 from inferdoc.fleet.speeds import part_by_speed
-from inferdoc.judging.changes import XID
+from inferdoc.judging.changes import CODES
 from inferdoc.judging.clock import Clock
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.context import Context
@@ -160,7 +160,7 @@ CONTEXT_SIGNALS = (
     "spec_acceptance_length",
 )
 """Read besides what the recipes name: traffic, roles, changes, phases, and the inputs of the numbers in advice."""
-TIER_SIGNALS = ("gpu_util", "sm_clock", XID)
+TIER_SIGNALS = ("gpu_util", "sm_clock", *CODES)
 
 
 Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline | Lifetime

@@ -22,6 +22,8 @@ SAME_WORK = 0.02
 """What is read twice of one process differs by what lies between two scrapes at an end of a time range, and by this of
 a long one; two pods that share a load at random differ by more until they have finished some 5,000 requests each
 (Poisson)."""
+FIELDS = (*SHOWN_GPUS, "xid_last")
+"""Signals of GPUs that are there or not for all of them: which fields an exporter shows is one list."""
 POD_LABELS = ("cluster", "namespace", "pod")
 TARGET_LABELS = (*POD_LABELS, "instance", "job")
 
@@ -98,7 +100,28 @@ def _lost(frame: SignalFrame, signals: Mapping[str, Signal]) -> SignalMatrix | N
         some = gone.any(axis=1)
         if some.any():
             lost[some] += _long_runs(gone[some], 2 * settle)
+    fields = _lost_fields(frame, settle)
+    for row, entity in zip(lost, entities, strict=True):
+        row += fields.get(entity.member, 0.0)
     return SignalMatrix(entities, np.where(there, lost, np.nan))
+
+
+def _lost_fields(frame: SignalFrame, settle: int) -> dict[Key, np.ndarray]:
+    """How many signals of GPUs the exporter of a pod has lost while it shows others: it dropped a field for all its
+    GPUs, and no GPU is gone. By pod."""
+    shown: dict[str | None, dict[str, np.ndarray]] = {}
+    exporters: dict[Key, str | None] = {}
+    for name in (name for name in FIELDS if name in frame):
+        for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
+            exporters[entity.member] = entity.get("instance")
+            own = shown.setdefault(entity.get("instance"), {})
+            own[name] = own.get(name, np.zeros(len(row), dtype=bool)) | np.isfinite(row)
+    lost = {}
+    for exporter, own in shown.items():
+        every = np.vstack([*own.values()])
+        known = np.cumsum(every, axis=1, dtype=np.int32) > settle
+        lost[exporter] = _long_runs(known & ~every & every.any(axis=0), 2 * settle).sum(axis=0).astype(np.float64)
+    return {member: lost[exporter] for member, exporter in exporters.items()}
 
 
 def _of_former_pods(entities: Sequence[Entity], born: np.ndarray, shown: np.ndarray, settle: int) -> np.ndarray:

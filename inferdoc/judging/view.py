@@ -64,7 +64,8 @@ class View:
     """frame: the signals; fleet: who is who; units: what is judged; lead: the grid of a baseline from elsewhere, whose
     values stand before those of the frame; lead_kind: which reference that is; lead_name: of a stored one; lead_means:
     signals of which it holds a mean over days and nights alone; wide: signals
-    above the pod, with whether more of them is better; lineage: whose history a pod has. `get` answers None where the
+    above the pod, with whether more of them is better; of_namespaces: those of one namespace, which say nothing of
+    another; lineage: whose history a pod has. `get` answers None where the
     unit lacks a signal."""
 
     frame: SignalFrame
@@ -75,6 +76,7 @@ class View:
     lead_name: str | None = None
     lead_means: frozenset[str] = frozenset()
     wide: Mapping[str, bool] = field(default_factory=dict)
+    of_namespaces: frozenset[str] = frozenset()
     lineage: Lineage = field(default_factory=Lineage)
     _rows: dict[str, dict[Unit, Trace | None]] = field(default_factory=dict)
     _index: dict[str, dict[tuple[Key, str], int | None]] = field(default_factory=dict)
@@ -181,7 +183,7 @@ class View:
         if signal in self.wide:
             place = (signal, *unit.member.key[:2], unit.member.pool.model)
             if place not in self._above:
-                self._above[place] = _worst(matrix, self._serving(matrix, unit.member), self.wide[signal])
+                self._above[place] = _worst(matrix, self._serving(matrix, unit.member, signal), self.wide[signal])
             return self._above[place]
         if signal not in self._index:
             self._index[signal] = _by_member(matrix)
@@ -211,7 +213,7 @@ class View:
         """The classes of requests at the routers of a unit: name -> values; two routers are two rows of one class."""
         matrix = self.frame.signals.get(signal)
         found: dict[str, np.ndarray] = {}
-        for row in [] if matrix is None else self._serving(matrix, unit.member):
+        for row in [] if matrix is None else self._serving(matrix, unit.member, signal):
             assert matrix is not None
             entity = matrix.entities[row]
             name = f"tenant {entity.get('fairness_id') or 'default'} priority {entity.get('priority') or '0'}"
@@ -228,10 +230,10 @@ class View:
                 routed.setdefault(entity.member, set()).update(_models(entity))
         return routed
 
-    def _serving(self, matrix: SignalMatrix, member: Member) -> list[int]:
+    def _serving(self, matrix: SignalMatrix, member: Member, signal: str) -> list[int]:
         """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
         A router may know the model by an alias: a row counts where none of its models is another pool's."""
-        near = self._rows_near(matrix, member)
+        near = self._rows_near(matrix, member, signal in self.of_namespaces)
         models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
         own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
         if own:
@@ -239,15 +241,16 @@ class View:
         others = self._models_near[member.key[:2]]
         return [row for row in near if not others & (models[row] or set())]
 
-    def _rows_near(self, matrix: SignalMatrix, member: Member) -> list[int]:
+    def _rows_near(self, matrix: SignalMatrix, member: Member, of_namespaces: bool) -> list[int]:
         """Rows of routers of a namespace and of all in its cluster. A gateway in a namespace without engines counts for
-        all if the cluster serves one model in one namespace: which of several it serves, no label shows."""
+        all if the cluster serves one model in one namespace: which of several it serves, no label shows. An autoscaler
+        of another namespace counts for none."""
         rows = self._near.get(id(matrix))
         if rows is None:
             rows = self._near[id(matrix)] = {}
             for row, entity in enumerate(matrix.entities):
                 cluster, namespace = place = entity.get("cluster"), entity.get("namespace")
-                alone = self._namespaces.get(cluster) if place not in self._models_near else None
+                alone = self._namespaces.get(cluster) if not of_namespaces and place not in self._models_near else None
                 where = namespace if alone is None or len(self._models_near[cluster, alone]) > 1 else alone
                 rows.setdefault((cluster, where), []).append(row)
         cluster, namespace = member.key[:2]
@@ -370,7 +373,8 @@ def make_view(
             if entity.engine and entity.member in engines:
                 (engines if entity.get("model_name") else unnamed)[entity.member].add(entity.engine)
     wide = {name: s.harm == "down" for name, s in (signals or {}).items() if s.level in WIDE}
-    view = View(frame, fleet, lead=lead, wide=wide, lineage=lineage or Lineage())
+    of_namespaces = frozenset(name for name, s in (signals or {}).items() if s.level == "namespace")
+    view = View(frame, fleet, lead=lead, wide=wide, of_namespaces=of_namespaces, lineage=lineage or Lineage())
     for member in fleet.members:
         for engine in sorted(engines[member.key] or unnamed[member.key]) or [""]:
             view.units.append(Unit(member, engine))

@@ -15,6 +15,8 @@ from functools import cached_property
 
 from inferdoc.catalogue.identity import IdentityLabels, PodLabels
 
+SWITCH = "nvswitch"
+"""The label of dcgm-exporter for an NVSwitch, which belongs to a machine and names no pod."""
 FIELDS = ("cluster", "namespace", "node", "pod", "instance", "job")
 """The usual names, which a series has after it was read."""
 CLUSTER, NAMESPACE, NODE, POD, INSTANCE, JOB = range(len(FIELDS))
@@ -72,21 +74,21 @@ class Naming:
     def read(self, gpu: bool) -> tuple[str, ...]:
         """Every label that has to be read to tell what a series is about."""
         pods = [one for one in self.pods if gpu or one.only is None]
-        names = [n for one in pods for n in (one.pod, one.namespace)]
+        names = [*(n for one in pods for n in (one.pod, one.namespace)), *self.labels.subjects]
         names += [n for _, labels in self._plain for n in labels]
-        return tuple(dict.fromkeys([*names, *(self.labels.host if gpu else ()), *self.replica, *self.extra]))
+        return tuple(dict.fromkeys([*names, *((*self.labels.host, SWITCH) if gpu else ()), *self.replica, *self.extra]))
 
     def of(self, labels: Mapping[str, str], pod: PodLabels | None) -> Who:
         """Who a series with these labels is about, where its pod stands under these names."""
         found = [""] * len(FIELDS)
         for place, names in self._plain:
             found[place] = next((labels[name] for name in names if labels.get(name)), "")
+        subject = next((labels[name] for name in self.labels.subjects if labels.get(name)), "")
         if pod is not None and pod.name(labels):
             found[POD] = labels[pod.pod]
-            wording = labels.get(self.labels.pods[0].namespace)  # of a page that speaks of namespaces and no pods
-            found[NAMESPACE] = wording or labels.get(pod.namespace) or labels.get("namespace", "")
+            found[NAMESPACE] = subject or labels.get(pod.namespace) or labels.get("namespace", "")
         else:
-            found[NAMESPACE] = next(self.namespaces(labels), "")
+            found[NAMESPACE] = subject or next(self.namespaces(labels), "")
         cluster, namespace, node, name, instance, job = found
         return cluster, namespace, node, name, instance, job
 

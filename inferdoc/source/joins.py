@@ -10,7 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.source.base import InfoSeries
-from inferdoc.source.identity import CLUSTER, INSTANCE, JOB, NAMESPACE, NODE, POD, Key, Naming, Who, address, key_of
+from inferdoc.source.identity import (
+    CLUSTER,
+    INSTANCE,
+    JOB,
+    NAMESPACE,
+    NODE,
+    POD,
+    SWITCH,
+    Key,
+    Naming,
+    Who,
+    address,
+    key_of,
+)
 from inferdoc.source.processes import Processes
 
 
@@ -77,8 +90,11 @@ class Joins:
         """See which jobs of GPU exporters name pods, and which machines can stand for them."""
         named: dict[str, bool] = {}
         for labels in gpus:
-            job = self.naming.of(labels, None)[JOB]
-            named[job] = named.get(job, False) or self._adopted(labels, gpu=True) is not None
+            job, adopted = self.naming.of(labels, None)[JOB], self._adopted(labels, gpu=True)
+            named[job] = named.get(job, False) or adopted is not None
+            if adopted is not None:
+                for host in self.naming.host(labels):
+                    self._by_host.setdefault(host, set()).add(key_of(adopted))
         self._blind = {job for job, any_named in named.items() if not any_named}
         for labels in gpus:
             if self.naming.of(labels, None)[JOB] in self._blind:
@@ -93,7 +109,7 @@ class Joins:
         if adopted is not None:
             return adopted if gpu else self.processes.where_it_is_now(adopted)
         plain = self.naming.of(labels, self.naming.first(labels, gpu))
-        if gpu and plain[JOB] in self._blind:
+        if gpu and (plain[JOB] in self._blind or labels.get(SWITCH)):
             keys = self._on_host(labels)
             return _renamed(plain, next(iter(keys))) if len(keys) == 1 else plain
         if not gpu and plain[JOB] in self.processes.families:

@@ -24,6 +24,7 @@ BY: Mapping[Level, tuple[str, ...]] = {
         "modelName",
         "serial_number",
         "card_series",
+        "nvswitch",
     ),
     "router": (*SHARED, "name", "model_name", "target_model_name"),
     "tenant": (*SHARED, "model_name", "target_model_name", "fairness_id", "priority"),

@@ -68,7 +68,7 @@ def tables(catalogue: Catalogue) -> Iterator[str]:
 
 
 def shares(pages: Path, catalogue: Catalogue) -> Iterator[str]:
-    """A Markdown table: of the families on each saved page how many are read, not needed, and unknown."""
+    """A Markdown table: of the families on each page, or list of names, how many are read, not needed, and unknown."""
     yield "| page | families | read | not needed | unknown | unknown, by name |"
     yield "| --- | ---: | ---: | ---: | ---: | --- |"
     for path in sorted(pages.rglob("*.txt")):
@@ -77,7 +77,8 @@ def shares(pages: Path, catalogue: Catalogue) -> Iterator[str]:
         unknown = sorted(name for name, kind in found.items() if kind == "unknown")
         share = f"{counted['unknown']} ({counted['unknown'] / max(len(found), 1):.0%})"
         names = ", ".join(f"`{name}`" for name in unknown)
-        cells = (path.stem, str(len(found)), str(counted["read"]), str(counted["unneeded"]), share, names)
+        name = path.relative_to(pages).with_suffix("").as_posix()
+        cells = (name, str(len(found)), str(counted["read"]), str(counted["unneeded"]), share, names)
         yield "| " + " | ".join(cells) + " |"
 
 

@@ -42,12 +42,13 @@ def _changes(exporter: Exporter) -> str:
     for metric in exporter.metrics.values():
         for release in (metric.since, metric.until, *(former.until for former in metric.formerly)):
             if release is not None:
-                key = str(_order(release))
+                key = str(release_order(release))
                 told[key] = min(release, told.get(key, release), key=len)
-    return ", ".join(_words(release) for release in sorted(told.values(), key=_order)) or "none declared"
+    return ", ".join(_words(release) for release in sorted(told.values(), key=release_order)) or "none declared"
 
 
-def _order(release: str) -> tuple[list[int], bool]:
+def release_order(release: str) -> tuple[list[int], bool]:
+    """The key that sorts releases: `0.10` as `0.10.0`, before main after it."""
     parts = [int(part) for part in re.findall(r"\d+", release)]
     while parts[1:] and not parts[-1]:
         parts.pop()

@@ -35,9 +35,23 @@ def test_an_error_code_has_its_name(code, words):
     assert figure(code, "Xid") == words
 
 
+@pytest.mark.parametrize(
+    ("code", "words"),
+    [
+        (0, "none"),
+        (12028, "SXid 12028 (egress: privilege error; NVIDIA: restart the virtual machine)"),
+        (12020, "SXid 12020 (egress: sequence ID error; NVIDIA: restart the host)"),
+        (11012, "SXid 11012 (single-bit memory error, corrected; NVIDIA: no action by itself)"),
+        (19999, "SXid 19999 (not in the guide of NVIDIA)"),
+    ],
+)
+def test_an_error_code_of_a_switch_has_its_name_and_action(code, words):
+    assert figure(code, "SXid") == words
+
+
 def test_signals_of_masks_and_codes_have_these_units():
     units = {name: signal.unit for name, signal in catalogue().signals.items()}
-    assert units["throttle_reasons"] == "bits" and units["xid_last"] == "Xid"
+    assert units["throttle_reasons"] == "bits" and units["xid_last"] == "Xid" and units["sxid_last"] == "SXid"
 
 
 @pytest.mark.parametrize("unit", ["1/s", "tokens/s", "bytes/s", "requests/s"])

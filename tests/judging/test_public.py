@@ -97,3 +97,13 @@ def test_an_incident_that_is_older_than_the_source_is_not_healthy(name):
     since = f"{LAST * seconds_of(CASES[name]['since'], 'since'):.0f}s"
     answer = diagnose(open_source(store=stored(name, LAST)), since=since)
     assert answer.verdict != "healthy" or set(CASES[name]["accept"]) & {"HEALTHY", "none"}
+
+
+def test_steps_slow_with_kv_from_the_host_are_named_without_a_count_of_evictions(tmp_path):
+    text = lzma.decompress((FOLDER / "s07-seventy-to-ten-after-the-load-test" / "in.om.xz").read_bytes()).decode()
+    page = tmp_path / "in.om"
+    page.write_text("".join(line for line in text.splitlines(keepends=True) if "evicted_tokens" not in line))
+    with Store.open(tmp_path / "case.db", "w") as store:
+        import_file(store, page)
+    answer = diagnose(open_source(store=tmp_path / "case.db"), since="50m")
+    assert answer.findings[0].id == "kv-offload-slow"

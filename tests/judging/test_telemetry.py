@@ -240,3 +240,17 @@ def test_twice_the_interval_is_not_most():
 def test_a_tenth_lost_is_not_most(seed: int):
     there = np.random.default_rng(seed).random(len(EVERY)) >= 0.1
     assert np.nanmax(missing([t for t, kept in zip(EVERY, there, strict=True) if kept])) < 0.5
+
+
+def test_a_field_of_gpus_that_the_exporter_drops_is_lost_and_no_gpu_is():
+    engine = {"running": {"p0/0": ONES}}
+    gpus = {"gpu_util": {"p0#0": GONE, "p0#1": GONE}, "sm_clock": {"p0#0": ONES, "p0#1": ONES}}
+    found = derived("lost_signals", engine | gpus)
+    assert (found.values[0][:45] == 0).all() and (found.values[0][45:] == 1).all()
+    assert np.nansum(derived("lost_gpus", engine | gpus).values) == 0
+
+
+def test_a_gpu_that_is_gone_is_no_lost_field():
+    engine = {"running": {"p0/0": ONES}}
+    gpus = {name: {"p0#0": GONE, "p0#1": ONES} for name in ("gpu_util", "sm_clock")}
+    assert np.nansum(derived("lost_signals", engine | gpus).values) == 0

@@ -1,0 +1,53 @@
+"""Autoscalers that add nothing to an overloaded pool: the demand of a real fleet, with the page of an autoscaler."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from inferdoc import diagnose, open_source
+from inferdoc.store.importer import import_file
+from inferdoc.store.store import Store
+from tests.conftest import ROOT
+
+BEGIN, END = 1795332921, 1795333231
+KNATIVE = 'job="knative",instance="10.0.0.9:9090",namespace="knative-serving",pod="autoscaler-0",{}="llm",{}="chat-1"'
+
+
+def gauge(name: str, labels: str, value: float) -> str:
+    samples = (f"{name}{{{labels}}} {value} {second}\n" for second in range(BEGIN, END, 5))
+    return f"# TYPE {name} gauge\n" + "".join(samples)
+
+
+KEDA = 'job="keda",instance="10.0.0.8:8080",exported_namespace="llm",namespace="keda",pod="keda-0",scaledObject="chat"'
+OTEL = KNATIVE.format("k8s_namespace_name", "kn_revision_name")
+PAGES = {
+    "nothing": "",
+    "keda-paused": gauge("keda_scaled_object_paused", KEDA, 1),
+    "keda-runs": gauge("keda_scaled_object_paused", KEDA, 0),
+    "knative": gauge("kn_revision_pods_desired", OTEL, 4) + gauge("kn_revision_pods_count", OTEL, 4),
+    "knative-1.18": gauge("autoscaler_desired_pods", KNATIVE.format("namespace_name", "revision_name"), 4),
+    "knative-elsewhere": gauge("kn_revision_pods_desired", OTEL.replace('"llm"', '"other"'), 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("page", "cause"),
+    [
+        ("nothing", "demand-beyond-capacity"),
+        ("keda-runs", "demand-beyond-capacity"),
+        ("knative-elsewhere", "demand-beyond-capacity"),
+        ("keda-paused", "autoscaler-blind"),
+        ("knative", "autoscaler-blind"),
+        ("knative-1.18", "autoscaler-blind"),
+    ],
+)
+def test_an_autoscaler_that_adds_nothing_is_the_cause(tmp_path, page, cause):
+    text = gzip.decompress((ROOT / "fixtures/fleets/demand.om.gz").read_bytes()).decode().removesuffix("# EOF\n")
+    file = tmp_path / "page.om"
+    file.write_text(text + PAGES[page] + "# EOF\n")
+    with Store.open(tmp_path / "page.db", "w") as store:
+        import_file(store, file)
+    answer = diagnose(open_source(store=tmp_path / "page.db"), from_=BEGIN - 3, until=END + 2)
+    assert answer.findings[0].id == cause
