@@ -29,7 +29,7 @@ from inferdoc.errors import InferdocError, SourceError
 DEFAULT_WORKERS = 256
 _QUEUE_PAGES = 1024
 _REFRESH_SECONDS = 5.0
-_MAINTAIN_SECONDS = 3600.0
+_MAINTAIN_SECONDS = 600.0
 _MAINTAIN_AGAIN_SECONDS = 2.0
 
 
@@ -117,7 +117,7 @@ def collect(
         options: time limits and credentials. The time limit is at most the interval.
         eplb: a vLLM log to follow beside the targets.
         report: gets one line whenever something changes: a target fails, comes back, or sends bad lines.
-        maintain: called at the start and every hour, in the thread that stores; drops old scrapes, for example. If
+        maintain: called at the start and every ten minutes, in the thread that stores; drops old scrapes, for example. If
             it returns True, it has more to do and is called again soon.
         workers: scrapes at the same time.
         stats: the numbers to add to, for one who looks at them meanwhile.

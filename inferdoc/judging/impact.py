@@ -10,7 +10,6 @@ a service too slow count as well: two seconds to the first token, a fifth of a s
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from inferdoc.catalogue.conditions import Level, Move
 from inferdoc.catalogue.recipe import Recipe
@@ -123,7 +122,7 @@ def _broken(window: Context, unit: Unit) -> list[Outcome]:
     required = [objective(name, limit) for name, limit in limits.items()]
     outcomes = [evaluate(condition, window, unit) for condition in required if condition.signal in window.signals]
     broken = [
-        replace(one, text=f"{one.text}: the objective is {one.threshold:g}", missing=())
+        one.but(text=f"{one.text}: the objective is {one.threshold:g}", missing=())
         for one in outcomes
         if one.holds
     ]

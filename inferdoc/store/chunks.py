@@ -64,9 +64,8 @@ def unpack_chunk(body: bytes, columns: int, rows: int, take: NDArray[np.intp]) -
                 xored = _rows_of(data, offset, (count, rows - 1), places, _BITS)
                 values[chosen, 1:] = np.bitwise_xor.accumulate(xored, axis=1) ^ first[chosen, np.newaxis]
             else:
-                sums = _rows_of(data, offset, (count, rows - 1), places, _STEPS[kind]).cumsum(1, np.float64)
-                sums += first[chosen, np.newaxis].view(np.float64)
-                values[chosen, 1:] = sums.view(np.uint64)
+                sums = _rows_of(data, offset, (count, rows - 1), places, _STEPS[kind]).cumsum(1, np.int64)
+                values[chosen, 1:] = (sums + first[chosen, np.newaxis].view(np.float64)).view(np.uint64)
         offset += count * (rows - 1) * int(_STEP_BYTES[kind])
     return values
 
@@ -125,7 +124,7 @@ def _kinds(values: Bits) -> tuple[NDArray[np.uint8], NDArray[np.float64]]:
     return kinds, steps
 
 
-CHUNK_SERIES = 50
+CHUNK_SERIES = 200
 """At most so many series in a chunk: large enough to compress well, small enough to be read for one of them."""
 
 _PLAIN, _BUCKET, _CREATED = range(3)

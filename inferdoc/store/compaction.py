@@ -1,8 +1,8 @@
-"""Compaction: the pages of hours gone by become column chunks.
+"""Compaction: pages become column chunks, of which a read decodes only the columns that it needs.
 
-An hour of a target at a time: its pages, and the stretches that it has already when pages came late, become new
-stretches, in the transaction that drops the old ones. So a crash leaves each hour as it was or compacted, never half,
-and readers see the one or the other.
+An hour of a target at a time: its pages, and the stretches that it has already, become new stretches, in the
+transaction that drops the old ones. So a crash leaves each hour as it was or compacted, never half, and readers see the
+one or the other. The current hour is compacted every ten minutes up to the last full ten minutes.
 """
 
 from __future__ import annotations
@@ -35,6 +35,9 @@ from inferdoc.store.stretches import (
     union,
 )
 
+COMPACT_EVERY_MS = 600_000
+"""What is newer stays in pages. Reading pages costs twice the CPU of reading chunks; an hour is compacted six times, at
+3.5 times the CPU of once."""
 _MOST_CELLS = 4_000_000
 """A stretch has at most so many rows times columns (32 MB while it is made)."""
 _WIDENED = 4
@@ -187,7 +190,7 @@ class Compacted:
 
 
 def compact(store: Store, now_ms: int | None = None, seconds: float | None = None) -> Compacted:
-    """Turn the scrapes of every hour before the one of `now_ms` (default: the clock) into column chunks.
+    """Turn the scrapes before the last full ten minutes of `now_ms` (default: the clock) into column chunks.
 
     seconds: stop after about so long, and leave the rest to the next call. Not to be called inside a `round`. Raises
     StoreError; the store then still holds all that it held, and is readable.
@@ -198,7 +201,8 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
     with guarded(store.path, "write"):
         store.writer.forget()
         try:
-            run = _Compaction(store, now // HOUR_MS * HOUR_MS, None if seconds is None else started + seconds)
+            cutoff_ms = now // COMPACT_EVERY_MS * COMPACT_EVERY_MS
+            run = _Compaction(store, cutoff_ms, None if seconds is None else started + seconds)
             run.run(done)
             if run.damage:
                 more = f" (and {len(run.damage) - 1} hours more)" if len(run.damage) > 1 else ""
@@ -277,7 +281,7 @@ class _Compaction:
     def _hour(self, owner: Owner, hour_ms: int) -> list[LayoutScrapes]:
         """Compact an hour of a target. Returns what its pages were."""
         connection, layouts = self.store.connection, self.store.writer.layouts
-        first_ms, last_ms = max(hour_ms, EARLIEST_MS), hour_ms + HOUR_MS - 1
+        first_ms, last_ms = max(hour_ms, EARLIEST_MS), min(hour_ms + HOUR_MS, self.cutoff_ms) - 1
         pages = self._pages(owner, first_ms, last_ms)
         old = overlapping(connection, owner, first_ms, last_ms)
         whole = [part for segment in old for part in self._scrapes(segment)] + pages

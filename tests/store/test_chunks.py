@@ -61,7 +61,7 @@ def test_damage_is_told():
 def test_series_read_together_share_chunks():
     keys = [(f"vllm:metric_{number}", "engine", engine) for engine in "01" for number in range(60)]
     keys += [("vllm:ttft_bucket", "engine", "0", "le", str(bound)) for bound in range(20)]
-    keys += [("vllm:requests_total", "adapter", str(number)) for number in range(120)]
+    keys += [("vllm:requests_total", "adapter", str(number)) for number in range(2 * CHUNK_SERIES + 20)]
     keys += [("vllm:requests_created", "adapter", str(number)) for number in range(3)]
     keys += [("vllm:itl_bucket", "engine", "0", "le", str(bound)) for bound in range(20)]
     numbers = chunks_of(keys)

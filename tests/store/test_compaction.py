@@ -246,6 +246,22 @@ def test_a_full_disk_loses_nothing(path):
     assert len(after) == len(before) + 1 and before.items() <= after.items()
 
 
+def test_the_current_hour_up_to_the_last_full_ten_minutes(path):
+    fill(path, hours=1, pods=2)
+    before = held_by(path)
+    with Store.open(path, "w") as store:
+        assert compact(store, START_MS + 35 * 60_000).pages == 2 * 30
+        assert counts(path) == (2 * 30, 2)
+        assert compact(store, START_MS + 39 * 60_000).pages == 0
+        late = store.writer.append({**POD, "pod": "vllm-0"}, START_MS + 1, page_of(layout_of("m0"), [9]))
+        assert late and compact(store, START_MS + 40 * 60_000).pages == 2 * 10 + 1
+        assert counts(path) == (2 * 20, 2)  # one stretch of a target and hour
+        compact(store, START_MS + HOUR_MS)
+    assert counts(path) == (0, 2)
+    after = held_by(path)
+    assert len(after) == len(before) + 1 and before.items() <= after.items()
+
+
 def test_retention_drops_whole_hours(path):
     fill(path)
     before = held_by(path)
