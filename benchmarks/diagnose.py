@@ -4,8 +4,8 @@ usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all health
        [--without-prometheus] [--cold]
 
 The fleets are simulated (`fleets.py`), two hours each, scraped every 15 s: engines, GPUs, containers and a router, of
-which `some` pods are sick, `all` or none. The last hour is diagnosed, and the one before it is read as its history.
-Each measurement runs in a new process. CPU and memory include the processes that it starts to read a large store; the
+which `some` pods are sick, `all` or none, and compacted as by a collector. The last hour is diagnosed, and the one
+before it is read as its history. Each measurement runs in a new process. CPU and memory include the processes that it starts to read a large store; the
 peak is the largest sum of their peaks (`process_cost.py`). With Debian's `prometheus` on the PATH the same fleet is
 back-filled into a real server, as far as a diagnosis asks for its series; the bare reads there are the range queries
 of the diagnosis, sent again by as many threads and not even decoded.
@@ -33,7 +33,7 @@ from inferdoc.judging.reading import read_window
 from inferdoc.judging.session import needed_signals
 from inferdoc.source.prometheus import PrometheusSource
 from inferdoc.source.prometheus_http import ReadDeadline
-from inferdoc.store import Store, export
+from inferdoc.store import Store, compact, export
 from tests import prometheus_server
 
 PARALLEL = 6
@@ -143,6 +143,8 @@ def one_fleet(folder: Path, pods: int, health: Health, served: bool, asked: argp
     print(f"making {what}", file=sys.stderr)
     place = folder / "fleet.db"
     fleet_store(place, pods, health, asked.minutes)
+    with Store.open(place, "w") as store:
+        compact(store, store.newest_ms())
     print(measured("store", what, str(place), asked.turns), flush=True)
     if not served:
         return

@@ -13,7 +13,7 @@ from inferdoc.audit.describe import cannot_tell, nowhere, pool_of, state_of, sum
 from inferdoc.audit.evaluate import about, judge
 from inferdoc.audit.manifest import Declared
 from inferdoc.audit.model import SCHEMA_ID, Audit, AuditTiming, AuditVerdict, AuditWindow, rank
-from inferdoc.audit.registry import REGISTRY
+from inferdoc.audit.observe import REGISTRY
 from inferdoc.audit.waste import WASTES
 from inferdoc.audit.window_data import ENDS, GPU_SIGNAL, SETTINGS, WORK, Watched, settings_of
 from inferdoc.catalogue.document import nearest

@@ -19,9 +19,8 @@ from inferdoc.audit.model import (
     UndeterminedState,
     Wasted,
 )
-from inferdoc.audit.observe import percent
+from inferdoc.audit.observe import REGISTRY, percent
 from inferdoc.audit.quantities import peak_use
-from inferdoc.audit.registry import REGISTRY
 from inferdoc.audit.waste import WASTES, weight
 from inferdoc.audit.window_data import Watched
 from inferdoc.catalogue.standing import Standing, State, StateStep

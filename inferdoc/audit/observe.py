@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
+from inferdoc.audit import declared, latency_shape, quantities, role_imbalance
 from inferdoc.audit.manifest import FIELDS
-from inferdoc.audit.quantities import Amount, pool_mean
-from inferdoc.audit.registry import REGISTRY
+from inferdoc.audit.quantities import Amount, Quantity, pool_mean
 from inferdoc.audit.window_data import SETTINGS, Watched
 from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
@@ -19,6 +19,12 @@ from inferdoc.judging.order import middles, ranked_rows, row_percentile, rows_of
 from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
+REGISTRY: Mapping[str, Quantity] = {
+    name: quantity
+    for module in (quantities, declared, latency_shape, role_imbalance)
+    for name, quantity in module.QUANTITIES.items()
+}
+"""Every quantity by the name that observations.yaml and the steps of states use."""
 LEAST_OF_PART = 0.25
 """A part counts where so much of it is busy and visible."""
 QUANTILE_WORDS = {

@@ -49,7 +49,7 @@ class SeriesResult(NamedTuple):
 
 
 def apply_all(fn: str, requested: Sequence[SeriesRequest]) -> list[SeriesResult]:
-    """One function on series of many targets: of each what `window.apply` tells."""
+    """One function on series of many targets: of each what `window.apply` returns."""
     outcome: dict[int, SeriesResult] = {}
     groups: dict[object, list[int]] = {}
     for number, one in enumerate(requested):

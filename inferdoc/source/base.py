@@ -1,4 +1,4 @@
-"""The interface behind which the judge cannot tell the sources apart."""
+"""The interface behind which the judge cannot distinguish the sources."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Source(Protocol):
         page once."""
 
     def identify(self, start_ms: int, end_ms: int) -> None:
-        """Look at the label sets of a stretch, to find out which labels tell what a series is about. Raises
+        """Look at the label sets of a stretch, to find out which labels show what a series is about. Raises
         SourceError."""
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:

@@ -62,7 +62,7 @@ class BudgetError(Exception):
 def read_lines(chunks: Iterable[bytes], budget: SampleBudget, times: dict[bytes, np.ndarray]) -> list[RawSeries]:
     """The series of an export that arrives in chunks. times: those met so far as they were written, added to. Raises
     AnswerError where a line is none, BudgetError where there are more than fit. What an answer took from the budget
-    that broke off is given back: the server is asked again."""
+    that broke off is given back: the server is queried again."""
     found: list[RawSeries] = []
     count = 0
     try:

@@ -1,6 +1,6 @@
 """What the counters of a source stood at when they were first scraped, as a source of steady rates.
 
-Counters and histograms hold everything since their process began. Spread evenly over a stretch, what they stood at
+Counters and histograms hold everything since their process started. Spread evenly over a stretch, what they stood at
 reads as rates, means and quantiles of that life.
 """
 
@@ -40,7 +40,7 @@ class Stood:
 @dataclass
 class FirstCounters:
     """The first values of what is read of a source. grid: where they are looked for; least_life: seconds that a process
-    must have run by then for its counters to count (0: also where nothing tells how long it ran); present: so many
+    must have run by then for its counters to count (0: also if unknown how long it ran); present: so many
     seconds before the first page are taken to have been as the grid shows, and what was counted in them is left out."""
 
     source: Source
@@ -63,7 +63,7 @@ class FirstCounters:
 
     @cached_property
     def _starts(self) -> Mapping[tuple[str, ...], float]:
-        """When each process began, seconds since 1970, by the labels of MEMBER."""
+        """When each process started, seconds since 1970, by the labels of MEMBER."""
         read = Read(START, "last", MEMBER, agg="max")
         started = _first(self.source.evaluate([read], self.grid, self.match)[read], self.grid)
         return dict(zip(started.keys, started.values.tolist(), strict=True))
@@ -75,7 +75,7 @@ class FirstCounters:
         return Stood(stood.by, [stood.keys[row] for row in kept], stood.values[kept], stood.at_ms[kept])
 
     def _before_present(self, stood: Stood, result: ReadResult) -> Stood:
-        """What they had stood at before the present began; of processes of which nothing tells how long they ran, as
+        """What they had stood at before the present; of processes of which nothing tells how long they ran, as
         they stood."""
         if not self.present:
             return stood
@@ -137,7 +137,7 @@ def over_seconds(seconds: float) -> Rise:
 
 
 def over_life(counters: FirstCounters, stood: Stood) -> np.ndarray:
-    """Each since its process began."""
+    """Each since its process started."""
     return 1.0 / counters.life_seconds(stood)
 
 

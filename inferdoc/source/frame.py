@@ -99,7 +99,7 @@ class SignalMatrix:
 
 
 OWN = frozenset(["pod", "instance", "node", "Hostname", "hostname", "gpu", "UUID", "GPU_I_ID"])
-"""Labels that tell one pod or device from its peers."""
+"""Labels that distinguish a pod or device from its peers."""
 
 
 class Earlier:

@@ -16,7 +16,7 @@ LOOK_MS = 600_000
 
 
 def scrape_interval_ms(scrapes: Iterable[Scrapes]) -> int:
-    """Median over the targets of their median scrape spacing, in whole milliseconds; 15 s where nothing tells."""
+    """Median over the targets of their median scrape spacing, in whole milliseconds; 15 s if unknown."""
     medians = [_median(np.diff(s.times_ms)) for s in scrapes if len(s.times_ms) > 2]
     if not medians:
         return DEFAULT_INTERVAL_MS

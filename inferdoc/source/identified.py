@@ -1,6 +1,6 @@
 """A source whose series are all about the same pods under the same names.
 
-What a scrape configuration stores is read under all the labels that may tell what a series is about, and handed on
+What a scrape configuration stores is read under all the labels that may show what a series is about, and handed on
 under the usual names (`inferdoc.source.identity`): every page of a pod joins, and what is stored twice counts once.
 This is worked out per label set, not per sample. Before `identify` was called nothing is looked at, and series keep the
 first name that their labels give them.
@@ -210,7 +210,7 @@ class Identified(Readable):
     # ---- learning -------------------------------------------------------------------------------------------------
 
     def identify(self, start_ms: int, end_ms: int) -> None:
-        """Find out which labels tell what, from the label sets of a stretch. Raises SourceError."""
+        """Find out which labels show what, from the label sets of a stretch. Raises SourceError."""
         if self.renamed.learn(self.raw.names(start_ms, end_ms)):
             self.raw.expect(self.renamed.stored(self._expected), self._since_ms)
         start_ms = max(start_ms, end_ms - LONGEST_MS)

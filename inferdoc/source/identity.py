@@ -22,7 +22,7 @@ FIELDS = ("cluster", "namespace", "node", "pod", "instance", "job")
 CLUSTER, NAMESPACE, NODE, POD, INSTANCE, JOB = range(len(FIELDS))
 
 Who = tuple[str, str, str, str, str, str]
-"""Values of the usual names, empty where nothing tells."""
+"""Values of the usual names, empty if unknown."""
 Key = tuple[str, str, str]
 """Cluster, namespace, pod (or instance)."""
 
@@ -34,7 +34,7 @@ def key_of(who: Who) -> Key:
 
 @dataclass(frozen=True)
 class Naming:
-    """The labels that may tell what a series is about. labels: as declared; chosen: the user's own choice by field
+    """The labels that may show what a series is about. labels: as declared; chosen: the user's own choice by field
     (`[labels]`), which is tried first; extra: labels that tell label sets apart in this source, whatever they mean."""
 
     labels: IdentityLabels
@@ -72,7 +72,7 @@ class Naming:
         return declared if chosen is None else (chosen, *declared)
 
     def read(self, gpu: bool) -> tuple[str, ...]:
-        """Every label that has to be read to tell what a series is about."""
+        """Every label that has to be read to show what a series is about."""
         pods = [one for one in self.pods if gpu or one.only is None]
         names = [*(n for one in pods for n in (one.pod, one.namespace)), *self.labels.subjects]
         names += [n for _, labels in self._plain for n in labels]

@@ -29,7 +29,7 @@ from inferdoc.source.processes import Processes
 
 @dataclass(frozen=True)
 class PodPlaces:
-    """What kube-state-metrics tells of pods. node: by namespace and pod; pod: (namespace, pod, node) by address."""
+    """What kube-state-metrics reports of pods. node: by namespace and pod; pod: (namespace, pod, node) by address."""
 
     node: Mapping[tuple[str, str], str] = field(default_factory=dict)
     pod: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
@@ -79,7 +79,7 @@ class Joins:
 
     @property
     def naming(self) -> Naming:
-        """The labels that tell."""
+        """The labels that decide."""
         return self.processes.naming
 
     def is_engine(self, who: Who) -> bool:

@@ -20,14 +20,14 @@ WORD = re.compile("[:_]")
 OF_TARGETS = ("up", "process", "python", "http", "scrape")
 """First words of what any target shows, whichever exporter it is."""
 CLUSTER = "cluster"
-"""The label by which rules tell clusters apart."""
+"""The label by which rules distinguish clusters."""
 NAMES_TRIED = 4
 """Series names of an exporter on which a label with a pod is looked for: some tell of nodes alone."""
 
 
 @runtime_checkable
 class KeepsSeries(Protocol):
-    """A server that tells the values of a label, and reads a part of its series."""
+    """A server that lists the values of a label, and reads a part of its series."""
 
     def keep_only(self, matchers: Mapping[str, tuple[Matcher, ...]]) -> None:
         """From now on read only such series of the metrics whose names begin with a word."""

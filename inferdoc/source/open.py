@@ -52,7 +52,7 @@ def open_source(
     workers of it, by default all it has, at the address of a running cluster, else started here; progress: called with
     how many of them have answered, and of how many.
 
-    Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first asked when
+    Returns a `Source` with `read(signals, start, end, step)`. A store is opened at once; a server is first queried when
     something is read. Raises ConfigError for impossible settings, SourceError where the store cannot be opened.
     """
     if (store is None) == (prometheus is None):
@@ -60,7 +60,7 @@ def open_source(
     overlays = tuple(str(folder) for folder in catalogue)
     seconds = (STORE_TIMEOUT_SECONDS if prometheus is None else DEFAULT_TIMEOUT_SECONDS) if timeout is None else timeout
     if engine is not None and prometheus is not None:
-        raise ConfigError(f"--engine {engine} reads an embedded store; a server is asked by several queries at once")
+        raise ConfigError(f"--engine {engine} reads an embedded store; a server gets several queries at once")
     if engine is None and (workers is not None or address is not None):
         raise ConfigError("--workers and --address say where --engine local, ray or dask reads: give it too")
     if seconds <= 0 or parallel < 1:

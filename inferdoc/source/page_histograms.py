@@ -42,7 +42,7 @@ def page_quantiles(
     match: tuple[Matcher, ...] = (),
 ) -> dict[Read, dict[float, Quantiles | None]]:
     """Some quantiles of the histograms of each read of bucket rates, `le` the last of its labels: those that
-    `histograms.quantiles` tells of what `evaluate_tables` answers. Reads whose buckets must be added up first are left
+    `histograms.quantiles` makes of what `evaluate_tables` answers. Reads whose buckets must be added up first are left
     out. tables: from grid.reach_ms before the grid to its end."""
     known: dict[object, list[Cells] | None] = {}
     places = {read: _places(tables, read, named, match, known) for read, (_, named) in requested.items()}

@@ -106,7 +106,7 @@ def sum_over_count(reading: Reading, level: Level) -> tuple[Operand, Operand]:
 
 
 def closure(selected: Iterable[str], signals: Mapping[str, Signal]) -> list[str]:
-    """The wanted signals and those their formulas name, operands before users."""
+    """The requested signals and those their formulas name, operands before users."""
     order: dict[str, None] = {}
 
     def visit(name: str, path: tuple[str, ...]) -> None:

@@ -31,7 +31,7 @@ from inferdoc.source.identity import (
 )
 
 OF_ENGINE = frozenset({"engine", "model_name"})
-"""Labels of the page itself: they tell no processes apart."""
+"""Labels of the page itself: they distinguish no processes."""
 TOGETHER_STEPS = 3
 """Label sets that show at so many steps at once are there at the same time: a restart under a new address is not."""
 IN_STEP = 0.95
@@ -87,7 +87,7 @@ class Processes:
     mixed: list[str] = field(default_factory=list)
 
     def raw(self, labels: Mapping[str, str]) -> Raw:
-        """The labels that tell what a series is about."""
+        """The labels that show what a series is about."""
         return tuple(labels.get(name, "") for name in self.naming.read(gpu=False))
 
     def by_rule(self, labels: Mapping[str, str]) -> Who:
@@ -119,7 +119,7 @@ class Processes:
 
 
 Totals = Callable[[], Sequence[Sequence[InfoSeries]]]
-"""Reads the totals of all engines finely: groups of series of one name. The last group is when processes began."""
+"""Reads the totals of all engines finely: groups of series of one name. The last group is when processes started."""
 
 
 def match_processes(

@@ -79,7 +79,7 @@ class PrometheusSource(Readable):
 
     access: address and credentials; timeout: seconds that one operation may take with all its queries and retries;
     parallel: queries under way at once; request_timeout: seconds one query may take; markers: gauges by which an
-    inference fleet is recognised where `up` does not tell.
+    inference fleet is recognised where `up` does not show.
     """
 
     kind: SourceKind = "prometheus"
@@ -118,12 +118,12 @@ class PrometheusSource(Readable):
     # ---- what is there --------------------------------------------------------------------------------------
 
     def target_count(self) -> int | None:
-        """How many targets are scraped now, None where the server does not tell."""
+        """How many targets are scraped now, None where the server does not show."""
         with self._queries.operation() as deadline:
             try:
                 found = self._queries.series("query", {"query": "count(up)"}, deadline)
             except PrometheusError:
-                return None  # whatever is asked next says what is wrong
+                return None  # whatever is read next says what is wrong
         counted = float(found[0].values[0]) if found and len(found[0].values) else np.nan
         return int(counted) if np.isfinite(counted) else None
 
@@ -234,7 +234,7 @@ class PrometheusSource(Readable):
             return self._queries.decoded(answers.metric_names, data)
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
-        """Names of the labels of the stretch, None where the server does not tell."""
+        """Names of the labels of the stretch, None where the server does not show."""
         span = {"start": seconds(start_ms), "end": seconds(end_ms)}
         with self._queries.operation() as deadline:
             try:

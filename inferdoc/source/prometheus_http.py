@@ -159,7 +159,7 @@ class Client:
 
     def stream(self, path: str, params: Params, deadline: ReadDeadline, take: Callable[[Iterator[bytes]], T]) -> T:
         """What `take` makes of the body of a success, which it is given in chunks while they arrive. It is called anew
-        where the server is asked again."""
+        where the server is queried again."""
 
         def once() -> T:
             taken: list[T] = []

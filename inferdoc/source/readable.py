@@ -83,7 +83,7 @@ class Readable:
 
         step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
         matchers added to every series; window: seconds that rates, quantiles and gauges look back over (by default some
-        scrape intervals); with it and a step the grid is as requested, and nobody is asked how often scrapes are.
+        scrape intervals); with it and a step the grid is as requested, and nobody needs to know how often scrapes are.
         Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a signal that nothing
         supplies is left out. Raises SourceError where the source cannot be read, InferdocError for an unknown signal or
         an impossible time.

@@ -1,6 +1,6 @@
 """What our recording rules left on a server: which pods there are, whether rules watched them, and what held.
 
-A rule is judged for all pods of a server anyway. Where its records reach back over a window, a few queries tell which
+A rule is judged for all pods of a server anyway. Where its records reach back over a window, a few queries show which
 pods were hurt, and nobody's samples need to be read for it.
 """
 

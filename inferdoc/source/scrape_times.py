@@ -1,6 +1,6 @@
-"""How both sources tell when targets were scraped, without reading every scrape of a month.
+"""How both sources report when targets were scraped, without reading every scrape of a month.
 
-A stretch of up to six hours is reported scrape by scrape. Of a longer one only the last hour is: it tells the scrape
+A stretch of up to six hours is reported scrape by scrape. Of a longer one only the last hour is: it gives the scrape
 interval. Before it one entry stands for each step (a minute or more) that holds a scrape, with the smallest `up` of the
 step: enough to see gaps and outages. The rule is the same for both sources, so that intervals and gaps are too.
 """

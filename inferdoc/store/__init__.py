@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from inferdoc.store.importer import import_columns as import_columns
     from inferdoc.store.importer import import_file as import_file
     from inferdoc.store.inventory import Inventory as Inventory
+    from inferdoc.store.inventory import Verified as Verified
     from inferdoc.store.inventory import inventory as inventory
+    from inferdoc.store.inventory import verify as verify
     from inferdoc.store.parquet_export import export_parquet as export_parquet
     from inferdoc.store.retention import Keeper as Keeper
     from inferdoc.store.retention import Pruned as Pruned
     from inferdoc.store.retention import prune as prune
     from inferdoc.store.retention import would_prune as would_prune
     from inferdoc.store.store import Store as Store
-    from inferdoc.store.verification import Verified as Verified
-    from inferdoc.store.verification import verify as verify
     from inferdoc.store.writer import Writer as Writer
 
 _HOMES = {
@@ -47,8 +47,8 @@ _HOMES = {
     "would_prune": "retention",
     "StoreError": "faults",
     "Store": "store",
-    "Verified": "verification",
-    "verify": "verification",
+    "Verified": "inventory",
+    "verify": "inventory",
     "Writer": "writer",
 }
 

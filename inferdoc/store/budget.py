@@ -23,9 +23,9 @@ from inferdoc.store.matrix import SeriesFilter
 
 @dataclass(frozen=True)
 class ReadBudget:
-    """label_sets: distinct ones, over all metrics of a stretch of time, wanted or not; series: wanted label sets of all
-    targets; values: of the matrices that hold them, 8 bytes each; gaps: those of them that stand for no sample. With
-    these limits a read stays under 2 GB. 512 pods have 75 million values in two hours, scraped every 15 s."""
+    """label_sets: distinct ones, over all metrics of a time range, requested or not; series: requested label sets of
+    all targets; values: of the matrices of these, 8 bytes each; gaps: those of them that are no sample. With these
+    limits a read stays under 2 GB. 512 pods have 75 million values in two hours, scraped every 15 s."""
 
     label_sets: int = 500_000
     series: int = 1_000_000
@@ -89,7 +89,7 @@ class Usage:
 def too_large(
     usages: Iterable[Usage], layouts: LayoutTable, selected: SeriesFilter, budget: ReadBudget
 ) -> dict[str, TooLarge]:
-    """The wanted metrics that do not fit, and why in words. Their layouts may be renumbered: call it first."""
+    """The requested metrics that do not fit, and why in words. Their layouts may be renumbered: call it first."""
     usages = list(usages)
     for layout in sorted({layout for usage in usages for layout in usage.layouts}):
         layouts.series(layout)

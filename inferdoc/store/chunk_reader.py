@@ -1,4 +1,4 @@
-"""Reading the wanted columns of stretches."""
+"""Reading the requested columns of stretches."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _PLANS_KEPT = 256
 
 @dataclass(frozen=True)
 class _Take:
-    """What is wanted of one chunk. number: of the chunk; width: its series; places: of the wanted ones among them;
-    series: their numbers; ranks: of them among all wanted series of the stretch."""
+    """A request to one chunk. number: of the chunk; width: its series; places: of the requested ones among them;
+    series: their numbers; ranks: of them among all requested series of the stretch."""
 
     number: int
     width: int
@@ -42,7 +42,7 @@ class ChunkReader:
         self._plans: dict[tuple[tuple[int, ...], bytes], list[_Take]] = {}
 
     def read(self, stretches: list[tuple[Segment, slice]], matrix: Matrix) -> None:
-        """Put the wanted series of these rows of the stretches of a target into its matrix."""
+        """Put the requested series of these rows of the stretches of a target into its matrix."""
         plans = [self._plan(segment) for segment, _ in stretches]
         requested = [
             segment.id * CHUNKS_PER_STRETCH + take.number

@@ -54,7 +54,7 @@ def unpack(
     """Decode consecutive pages of one target and layout.
 
     bodies: n of them, in time order, the first one complete; complete: bool[n]; columns: which of the `width` values to
-    keep, or None for all; checked: whether checksums of ours held, so that zlib's own (RFC 1950: the last four bytes,
+    keep, or None for all; checked: whether our checksums matched, so that zlib's own (RFC 1950: the last four bytes,
     after a header of two) need not be worked out, which takes a fifth of the time. Returns uint64[columns, n], the
     values of a column together in memory: XOR along them is ten times as fast so as across them.
     """

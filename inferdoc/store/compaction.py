@@ -193,7 +193,7 @@ def compact(store: Store, now_ms: int | None = None, seconds: float | None = Non
     """Turn the scrapes before the last full ten minutes of `now_ms` (default: the clock) into column chunks.
 
     seconds: stop after about so long, and leave the rest to the next call. Not to be called inside a `round`. Raises
-    StoreError; the store then still holds all that it held, and is readable.
+    StoreError; the store then still has all that it had, and is readable.
     """
     started = time.monotonic()
     now = int(time.time() * 1000) if now_ms is None else now_ms
@@ -252,7 +252,7 @@ class _Compaction:
 
     def _hours(self) -> Iterator[tuple[Owner, int]]:
         """Every target with the beginning of each hour before the cutoff in which it has pages, the latest first: a
-        page whose chain began in the hour is then found at once behind it."""
+        page whose chain starts in the hour is then found at once behind it."""
         connection = self.store.connection
         query = "SELECT max(ts_ms) FROM page WHERE target = ? AND ts_ms < ?"
         for owner in owners(connection):

@@ -13,7 +13,7 @@ from inferdoc.times import moment_text
 @dataclass(frozen=True)
 class Damage:
     """target: pod or instance; span_ms: times of the first and last scrape that are left out; scrapes: how many; both
-    None where nothing tells; what: is damaged, and how it shows."""
+    None if unknown; what: is damaged, and how it shows."""
 
     target: str
     span_ms: tuple[int, int] | None

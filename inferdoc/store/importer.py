@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 IDENTITY = ("job", "instance")
-"""Labels that tell one target from another."""
+"""Labels that distinguish targets."""
 SHARED = ("pod", "namespace", "cluster", "node")
 """Labels that belong to the target where all its series carry them with one value."""
 
@@ -39,7 +39,7 @@ Progress = Callable[[float], None]
 MAX_SERIES = 500_000
 """Distinct series of an import, some 1 kB of memory each."""
 RUN_SAMPLES = 4_000_000
-"""Samples held in memory at once."""
+"""Samples in memory at once."""
 _LAYOUT_SERIES_KEPT = 500_000
 _READING_SHARE = 0.75
 _STORING_SHARE = 0.8
@@ -50,7 +50,7 @@ TargetLabels = tuple[tuple[str, str], ...]
 @dataclass
 class Imported:
     """What an import did. samples: read from the input; pages, new_pages: scrapes they form, and those of them that
-    held something the store lacked; first_ms, last_ms: times of the oldest and newest sample read; problems: one line
+    added something; first_ms, last_ms: times of the oldest and newest sample read; problems: one line
     for each thing that was dropped or looked wrong."""
 
     samples: int = 0
@@ -347,7 +347,7 @@ def _changes(*columns: NDArray[np.int32] | NDArray[np.int64]) -> NDArray[np.bool
 
 
 class _Watched(io.RawIOBase):
-    """A stream that tells how many bytes were read from it."""
+    """A stream that counts the bytes read from it."""
 
     def __init__(self, stream: BinaryIO, report: Callable[[int], None]) -> None:
         self._stream = stream

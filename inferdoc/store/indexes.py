@@ -27,7 +27,7 @@ from inferdoc.store.stretches import is_intact_segment
 @dataclass(frozen=True)
 class _LookedUp:
     """A table whose rows are found by target and time. begin, end: columns with the first and the last time of a row;
-    columns: what `is_intact` takes, which tells whether the checksum of a row holds."""
+    columns: what `is_intact` takes, which checks the checksum of a row."""
 
     table: str
     begin: str
@@ -43,7 +43,7 @@ class _LookedUp:
 @dataclass(frozen=True)
 class Hidden:
     """Scrapes that the index does not lead to. target: its id; span_ms: their first and last time; scrapes: how many,
-    None where nothing tells; what: in words."""
+    None if unknown; what: in words."""
 
     target: int
     span_ms: tuple[int, int]
@@ -87,7 +87,7 @@ def _check_order(connection: sqlite3.Connection, path: Path, of: _LookedUp) -> N
 
 
 def _sums(connection: sqlite3.Connection, of: _LookedUp, how: str) -> list[tuple[object, ...]]:
-    """Of the targets and the times, in halves that no sum of 2^31 of them overflows: they tell two lists apart that
+    """Of the targets and the times, in halves that no sum of 2^31 of them overflows: they distinguish two lists that
     differ in one place, in a tenth of the time of comparing them."""
     halves = f"sum(target & 0xffffffff), sum(target >> 32), sum({of.begin} & 0xffffffff), sum({of.begin} >> 32)"
     return connection.execute(f"SELECT {halves} FROM {of.table} {how}").fetchall()
@@ -95,7 +95,7 @@ def _sums(connection: sqlite3.Connection, of: _LookedUp, how: str) -> list[tuple
 
 def _hidden(connection: sqlite3.Connection, of: _LookedUp) -> list[Hidden]:
     """The intact rows that stand in the index under another target or time. A row that is damaged itself is found by
-    what the index says, and its checksum tells."""
+    what the index says, and its checksum shows it."""
     columns = ", ".join(f"hidden.{each}" for each in of.columns.split(", "))
     query = (
         f"SELECT target.id, target.labels, hidden.{of.begin}, hidden.{of.end}, {columns}"

@@ -1,4 +1,4 @@
-"""What a store holds: how much of which origin, and from when to when."""
+"""What a store contains: how much of which origin, from when to when, and what of it is damaged."""
 
 from __future__ import annotations
 
@@ -6,16 +6,17 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from inferdoc.store.codec import DamagedError
+from inferdoc.store.damage import Damage, DamageLog
 from inferdoc.store.faults import damaged, guarded
 from inferdoc.store.origin import apart_from, imported_spans
 from inferdoc.store.pages import EARLIEST_MS
 from inferdoc.store.reader import Reader
 from inferdoc.store.retention import ROW_BYTES
 from inferdoc.store.rows import NOTHING, fetch
-from inferdoc.store.schema import FORMAT_WITH_CHUNKS, FORMAT_WITH_ORIGIN, check_format, transaction
+from inferdoc.store.schema import FORMAT_WITH_CHUNKS, FORMAT_WITH_ORIGIN, check_format, check_tables, transaction
 from inferdoc.store.seal import Owner, owners
 from inferdoc.store.space import free_bytes, used_bytes
-from inferdoc.store.stretches import stretches_inside
+from inferdoc.store.stretches import HOUR_MS, stretches_inside
 
 _LAST_MS = 2**63 - 1
 
@@ -109,3 +110,36 @@ def _add(store: Reader, owner: Owner, version: int, collected: Holding, imported
         if part.scrapes and part.first_ms is not None and part.last_ms is not None:
             share.targets += 1
             share.add(part.scrapes, part.bytes, part.first_ms, part.last_ms)
+
+
+@dataclass(frozen=True)
+class Verified:
+    """scrapes: how many are whole; damages: what is not."""
+
+    scrapes: int
+    damages: list[Damage]
+
+
+def verify(store: Reader) -> Verified:
+    """Read every scrape of the store, an hour of a target at a time.
+
+    Raises StoreError where the tables themselves cannot be read.
+    """
+    connection = store.connection
+    scrapes = 0
+    before, store.damages = store.damages, DamageLog()
+    try:
+        with guarded(store.path, "read"), transaction(connection, "DEFERRED"):
+            check_tables(connection, store.path)
+            store.types()
+            hours = "SELECT DISTINCT ts_ms / ?1 FROM page WHERE target = ?2"
+            if check_format(connection, store.path) >= FORMAT_WITH_CHUNKS:
+                hours += " UNION SELECT start_ms / ?1 FROM stretch WHERE target = ?2"
+            for owner, labels in store.owners():
+                for (hour,) in connection.execute(f"{hours} ORDER BY 1", (HOUR_MS, owner.id)).fetchall():
+                    first_ms = max(hour * HOUR_MS - (HOUR_MS if hour < 0 else 0), EARLIEST_MS)
+                    for block in store.blocks(first_ms, min(first_ms + HOUR_MS - 1, _LAST_MS), None, labels.__eq__):
+                        scrapes += len(block.times_ms)
+        return Verified(scrapes, list(store.damages.found.values()))
+    finally:
+        store.damages = before

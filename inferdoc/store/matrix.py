@@ -18,7 +18,7 @@ _LAYOUTS_KEPT = 256
 
 
 class SeriesFilter:
-    """Which series are wanted; every distinct name is tested once. Those that the layouts left out never are."""
+    """Which series are requested; every distinct name is tested once. Those that the layouts left out never are."""
 
     def __init__(self, names: NameFilter, layouts: LayoutTable) -> None:
         self._test = names if callable(names) else None if names is None else frozenset(names).__contains__
@@ -28,7 +28,7 @@ class SeriesFilter:
         self._chosen: dict[int, tuple[Numbers, NDArray[np.intp]]] = {}
 
     def wants(self, name: str) -> bool:
-        """Whether series of this name are wanted."""
+        """Whether series of this name are requested."""
         return self._test is None or bool(self._test(name))
 
     def without(self, names: Collection[str]) -> SeriesFilter:
@@ -36,7 +36,7 @@ class SeriesFilter:
         return SeriesFilter(lambda name: name not in names and self.wants(name), self._layouts)
 
     def columns(self, series: Numbers) -> NDArray[np.intp]:
-        """Places of the wanted ones among these series. Those of a layout are worked out once for all who ask."""
+        """Places of the requested ones among these series. Those of a layout are worked out once for all who ask."""
         known = self._chosen.get(id(series))
         if known is not None and known[0] is series:
             return known[1]
@@ -104,7 +104,7 @@ class Matrix:
 
     @classmethod
     def of(cls, times_ms: list[NDArray[np.int64]], layouts: list[Numbers], selected: SeriesFilter) -> Matrix | None:
-        """A matrix for scrapes at these times, with these layouts (each once); None if none has a wanted series."""
+        """A matrix for scrapes at these times, with these layouts (each once); None if none has a requested series."""
         chosen = [series[selected.columns(series)] for series in layouts]
         if not sum(map(len, chosen)):
             return None

@@ -64,7 +64,7 @@ def unmark_before(connection: sqlite3.Connection, owner: Owner, cutoff_ms: int) 
 
 
 def keep_all(connection: sqlite3.Connection) -> None:
-    """Mark everything a store holds: its format did not tell what was imported."""
+    """Mark everything in a store: its format did not record what was imported."""
     query = (
         "SELECT min(first), max(last) FROM (SELECT min(ts_ms) AS first, max(ts_ms) AS last FROM page WHERE target = ?1"
         " UNION ALL SELECT min(start_ms), max(end_ms) FROM stretch WHERE target = ?1)"

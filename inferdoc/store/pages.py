@@ -131,7 +131,7 @@ def outermost_ms(connection: sqlite3.Connection, owner: Owner, newest: bool) -> 
 
 
 def is_intact_page(owner: Owner, page: StoredPage) -> bool:
-    """Whether what stands in the row is what was written: nothing is said about the page that it differs from."""
+    """Whether the row is what was written, apart from the page that it differs from."""
     if not is_typed(page, _KINDS):
         return False
     try:

@@ -158,12 +158,12 @@ class Reader(Extent):
         return spans
 
     def blocks(self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None) -> list[Block]:
-        """Samples in [start_ms, end_ms], one block per target that has any of the wanted series.
+        """Samples in [start_ms, end_ms], one block per target that has any of the requested series.
 
         names: series names (with `_bucket`, `_total`...) or a test of one, None for all; targets: a test of the
         target's labels. Every scrape of the target in the window is a row of its block. Of hours in column chunks only
-        the chunks with wanted series are read. What does not fit into `budget` is left out by whole metrics, and noted
-        in `left_out`.
+        the chunks with requested series are read. What does not fit into `budget` is left out by whole metrics, and
+        noted in `left_out`.
         """
         with self._reading():
             self._narrow(names)
@@ -179,7 +179,7 @@ class Reader(Extent):
         return [block for block in blocks if block is not None]
 
     def _fitting(self, used: list[Counter[int]], selected: SeriesFilter) -> SeriesFilter:
-        """The wanted metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""
+        """The requested metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""
         gone = too_large([Usage(each) for each in used], self.layouts, selected, self.budget)
         self.left_out.update(gone)
         return selected.without(gone.keys()) if gone else selected

@@ -143,7 +143,7 @@ def would_prune(
         done.bytes = used_bytes(store.connection)
         limits = []
         if check_format(store.connection, store.path) < FORMAT_WITH_ORIGIN and not imported:
-            newest = None  # its format does not tell what was imported: all of it stays
+            newest = None  # its format does not record what was imported: all of it stays
         if newest is not None and max_age_ms is not None:
             limits.append(_age_limit(newest, max_age_ms, now_ms))
         if newest is not None and max_bytes is not None:

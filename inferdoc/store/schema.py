@@ -10,7 +10,7 @@
             layouts: their ids; body: times, layout of each row, chunk of each series (stretches.py); bytes: size of all
     chunk   values of some series of a stretch, by columns (chunks.py). id: stretch id * CHUNKS_PER_STRETCH + number
     imported  what retention leaves alone (since format 3): scrapes of a target in [start_ms, end_ms] that were
-            imported, or stored before format 3, which did not tell (origin.py)
+            imported, or stored before format 3, which did not record it (origin.py)
 
 Since format 3 the blobs `layout.series`, `page.body`, `stretch.body` and `chunk.body` begin with a checksum (seal.py);
 those written before stay as they are, and are read without one.
@@ -40,7 +40,7 @@ FORMAT_WITH_CHUNKS = 2
 FORMAT_WITH_ORIGIN = 3
 FORMAT_WITH_SEALED_TYPES = 4
 APPLICATION_ID = 0x494E4644
-"""`INFD` in the file header: tells an inferdoc store from any other SQLite file."""
+"""`INFD` in the file header: distinguishes an inferdoc store from any other SQLite file."""
 
 _TABLES = (
     "CREATE TABLE target (id INTEGER PRIMARY KEY AUTOINCREMENT, labels TEXT NOT NULL UNIQUE)",

@@ -47,7 +47,7 @@ class Store(Reader):
         """Open a store: "r" to read (any number of processes, also while one writes), "w" to read and write.
 
         "w" creates the file and its folder where missing, and is refused while another process (or another `Store` of
-        this one) writes. hidden: scrapes that no index leads to, where another reader told. Raises StoreError: no such
+        this one) writes. hidden: scrapes that no index leads to, from another reader. Raises StoreError: no such
         store, another format, damaged, in use, not writable.
         """
         return cls(Path(path), mode, hidden)

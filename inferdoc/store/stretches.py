@@ -2,7 +2,7 @@
 
 A stretch is what one target has in one hour, or a part of that: scrapes that follow each other. Its columns are the
 series of all its layouts, in the order in which they first appear. A column has a value in every row; where the series
-was not on that page, it is whatever compresses best, and the layout of the row tells that it is not one.
+was not on that page, it is whatever compresses best, and the layout of the row shows that it is not one.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def overlapping(
 ) -> list[Segment]:
     """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time.
 
-    note: told begin and end of each that is damaged and left out; without it the first one raises DamagedError.
+    note: gets begin and end of each that is damaged and left out; without it the first one raises DamagedError.
     """
     earliest = max(start_ms - HOUR_MS, EARLIEST_MS)
     rows, others = fetch_typed(connection, _BEGINNING, (owner.id, earliest, end_ms), *_KINDS)
@@ -114,7 +114,7 @@ def overlapping(
         try:
             if row[2] >= start_ms:
                 found.append(_unpack(owner, *row))
-            else:  # no index holds the end, so nothing but the checksum tells whether it is what was written
+            else:  # no index holds the end, so only the checksum shows whether it is what was written
                 _sealed(owner, *row[1:])
         except DamagedError as error:
             if note is None:

@@ -121,7 +121,7 @@ class Writer:
         target_labels: labels that all its series share; a series label of the same name is kept as `exported_<name>`,
         as Prometheus does. timestamp_ms: time of the scrape, milliseconds since 1970 UTC; samples with a timestamp of
         their own keep that, unless it is in the future, before 2000 or over a day older than the scrape: these are
-        dropped and named. Samples may come in any order of time. Returns False if the store held all of it already; a
+        dropped and named. Samples may come in any order of time. Returns False if the store had all of it already; a
         value it holds for the same series and time is never replaced. Outside `round` it is committed at once.
         """
         if not self._connection.in_transaction:

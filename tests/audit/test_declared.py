@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.audit.api import needed_signals, problems, refuse_unknown
-from inferdoc.audit.registry import REGISTRY
+from inferdoc.audit.observe import REGISTRY
 from inferdoc.audit.waste import WASTES
 from inferdoc.catalogue.content import content_root
 from inferdoc.catalogue.load import Catalogue, load_catalogue

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from inferdoc.catalogue.signal import Reading, Term
+from inferdoc.source.assemble import enough_events, width_for
 from inferdoc.source.reads import Grid
-from inferdoc.source.shares import enough_events, width_for
 
 GRID = Grid(0, 30_000, 13, 15_000, 120_000, 60_000)
 """Steps of half a minute, rates over two minutes."""
