@@ -5,10 +5,10 @@ usage: python benchmarks/diagnose.py [--pods 8 64 512] [--health some all health
 
 The fleets are simulated (`fleets.py`), two hours each, scraped every 15 s: engines, GPUs, containers and a router, of
 which `some` pods are sick, `all` or none, and compacted as by a collector. The last hour is diagnosed, and the one
-before it is read as its history. Each measurement runs in a new process. CPU and memory include the processes that it starts to read a large store; the
-peak is the largest sum of their peaks (`process_cost.py`). With Debian's `prometheus` on the PATH the same fleet is
-back-filled into a real server, as far as a diagnosis asks for its series; the bare reads there are the range queries
-of the diagnosis, sent again by as many threads and not even decoded.
+before it is read as its history. Each measurement runs in a new process. CPU and memory include the processes that it
+starts to read a large store; the peak is the largest sum of their peaks (`process_cost.py`). With Debian's
+`prometheus` on the PATH the same fleet is back-filled into a real server, as far as a diagnosis asks for its series;
+the bare reads there are the range queries of the diagnosis, sent again by as many threads and not even decoded.
 """
 
 from __future__ import annotations
