@@ -116,12 +116,12 @@ def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
     unsaid = [c for c, said in zip(ordered, symptoms, strict=True) if said is None]
     if unsaid:
         names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
-        return f"no rule can say what it needs of {names}"
+        return f"PromQL cannot express its condition on {names}"
     clauses = [said for said in symptoms if said is not None]
     harm = harm_beyond_symptoms(recipe)
     hurts = [said for said in (promql(condition, rendering) for condition in harm) if said is not None]
     if harm and not hurts:
-        return "no rule can say its impact"
+        return "PromQL cannot express its impact"
     if hurts:
         clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
     told = reduce(lambda one, other: one.joined("and", other), clauses)

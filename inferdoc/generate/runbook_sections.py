@@ -51,14 +51,14 @@ def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_be
         yield from listed("And at least one of these, the impact:", recipe.harm, catalogue)
     if recipe.unless:
         yield ""
-        yield "Not when one of these holds, for then it is something else:"
+        yield "Not if one of these is true, which means another cause:"
         yield ""
         for condition in recipe.unless:
-            early = " (only where it was so before the cause began)" if condition.when == "before" else ""
+            early = " (only if it was so before the cause started)" if condition.when == "before" else ""
             yield from wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
     yield ""
     if rule is None:
-        yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")
+        yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` reports it.")
         return
     keeps = f", keeps firing for {rule.keep_firing_for}" if rule.keep_firing_for else ""
     yield from wrapped(f"Alert `{rule.name}` ({rule.severity}): fires after {rule.for_}{keeps}.")

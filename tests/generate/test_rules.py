@@ -235,7 +235,7 @@ def test_a_cause_with_a_rule_of_its_own_keeps_it_and_brings_its_test(catalogue, 
 def test_a_cause_that_no_rule_can_tell_says_of_which_signal(catalogue):
     recipe = catalogue.recipes["telemetry-artifact"]
     answer = cause_rule(_with(recipe, Alert()), catalogue, recorded(catalogue), GeneratedLinks())
-    assert answer == "no rule can say what it needs of duplicate_targets, generation_tokens_rate, missing_scrapes"
+    assert answer == "PromQL cannot express its condition on duplicate_targets, generation_tokens_rate, missing_scrapes"
 
 
 def test_alertmanager_configuration_is_part_of_the_files():
