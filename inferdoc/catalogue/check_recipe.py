@@ -21,7 +21,7 @@ _NUMBER = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True)
 class CatalogueNames:
-    """What a recipe may name. numbers: those that steps can work out, None where nobody asks."""
+    """What a recipe may name. numbers: those that steps can work out, None if none are needed."""
 
     signals: Collection[str]
     tiers: Tiers
@@ -34,13 +34,15 @@ class CatalogueNames:
 
 
 def check_recipe(recipe: RecipeFile, around: CatalogueNames) -> list[Problem]:
-    """One cause. It has needs or witnesses, and impact unless it is about the telemetry itself (blindness hurts no
+    """One cause. It has needs or witnesses, and impact unless it is about the telemetry itself (blindness affects no
     user); every name is declared; what rules it out is not what it brings about."""
     problems = []
     if not recipe.needs and not recipe.witness_groups:
         problems.append(Problem(("needs",), "a cause needs at least one observation"))
     if not recipe.impact and recipe.kind != "telemetry":
-        problems.append(Problem(("impact",), "a cause needs at least one impact: what hurts nobody is no finding"))
+        problems.append(
+            Problem(("impact",), "a cause needs at least one impact: without an impact there is no finding")
+        )
     for at, name in recipe.names():
         problems += [Problem(steps, message) for steps, message in around.dictionary.problems(name, at)]
     if not problems:
@@ -99,15 +101,15 @@ def _check_exclusion(exclusion: Exclusion, at: Steps, recipe: RecipeFile, around
 
 def _brought_about(exclusion: Exclusion, recipe: RecipeFile, around: CatalogueNames) -> str | None:
     """The effect of a cause that shows what is to rule it out on the same unit, or None. What must not hold, and what
-    is asked of other units, is brought about by none."""
+    concerns other units is brought about by none."""
     if exclusion.cause is not None:
         return exclusion.cause if exclusion.cause in recipe.effects else None
     if exclusion.among != "own":
         return None
-    asked = around.dictionary.own_facts(str(exclusion.observation))
+    own = around.dictionary.own_facts(str(exclusion.observation))
     for effect in recipe.effects:
         file = around.files.get(effect)
-        if file is not None and asked & _signs(file, around.dictionary):
+        if file is not None and own & _signs(file, around.dictionary):
             return effect
     return None
 

@@ -1,4 +1,4 @@
-"""`collectors/cluster.yaml`: what Kubernetes or a probe tells of a pod, and which causes that speaks for or against."""
+"""`collectors/cluster.yaml`: what Kubernetes or a probe shows of a pod, and the causes it supports or contradicts."""
 
 from __future__ import annotations
 

@@ -233,5 +233,5 @@ def _fields_at(into: type[Any], steps: Steps) -> list[str]:
 def _struct_or_container(node: inspect.Type | None) -> inspect.Type | None:
     if not isinstance(node, inspect.UnionType):
         return node
-    wanted = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
-    return next((option for option in node.types if isinstance(option, wanted)), None)
+    containers = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
+    return next((option for option in node.types if isinstance(option, containers)), None)

@@ -31,7 +31,7 @@ def engines_there(exporters: Iterable[Exporter], names: Collection[str]) -> list
 
 
 def engines_of(reading: Reading, series: Mapping[str, tuple[Exporter, Metric]]) -> set[str]:
-    """The ids of the engines whose series a reading asks for. series: as `declared_series` has them."""
+    """The ids of the engines whose series a reading needs. series: as `declared_series` has them."""
     owners = (series[name][0] for name in reading.series if name in series)
     return {owner.exporter for owner in owners if owner.page == "engine"}
 

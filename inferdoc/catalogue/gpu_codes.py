@@ -94,7 +94,7 @@ XIDS: dict[int, tuple[str, str]] = {
     172: ("uncorrectable SRAM error", "follow the Xid 48 beside it"),
 }
 """By code: NVIDIA's name for it in short, and its immediate action. Without codes that the catalog calls unused; for
-those without an action there the vendor is asked."""
+for those without an action, contact the vendor."""
 
 
 def clock_reasons(mask: float) -> str:

@@ -1,4 +1,4 @@
-"""`collectors/identity.yaml`: which labels tell what a series is about."""
+"""`collectors/identity.yaml`: which labels name what a series is about."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class PodLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """pods: sets of labels that name a pod; cluster, node, host (of GPUs), job, instance: labels that name these, in
     the order in which they are tried; replica: labels of the server that stored a series. engines, gpus, totals: groups
-    of series names, the best first; started: the time at which a process began; pod_info, target_info: info series of
+    of series names, the best first; started: the time at which a process started; pod_info, target_info: info series of
     kube-state-metrics and of OTLP; containers: the info series of the image that a container runs; engine_images: a
     regular expression for the images of engines; engine_names, router_names: those for names of pods and jobs."""
 
@@ -61,7 +61,7 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def markers(self) -> tuple[str, ...]:
-        """Gauges by which an inference fleet is recognised where `up` does not tell."""
+        """Gauges by which an inference fleet is recognised if `up` does not show it."""
         return (*self.engines[-1], self.gpus[0][0])
 
     @property

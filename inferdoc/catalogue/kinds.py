@@ -1,4 +1,4 @@
-"""How the kinds of conditions stand in YAML: the key that tells the kind, what its value means, and the other keys that
+"""How the kinds of conditions stand in YAML: the key that names the kind, what its value means, and the other keys that
 the kind reads. All of it follows from the classes of `conditions.py`."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import (
     AllOf,
     AnyOf,
-    Asked,
+    ConditionBase,
     Fact,
     Follow,
     Level,
@@ -38,13 +38,13 @@ def in_yaml(name: str) -> str:
     return name.removesuffix("_")
 
 
-def _fields(kind: type[Asked]) -> dict[str, structs.FieldInfo]:
+def _fields(kind: type[ConditionBase]) -> dict[str, structs.FieldInfo]:
     return {info.name: info for info in structs.fields(kind)}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of fact as its key tells it. value: the field that the key's value fills (None: the value is `true` and
+    """A kind of fact as its key names it. value: the field that the key's value fills (None: the value is `true` and
     says no more); sets: fields that the key itself decides."""
 
     of: type[Fact]

@@ -1,4 +1,4 @@
-"""Loads the catalogue: exporters, signals, tiers and causes, each part when it is first asked for."""
+"""Loads the catalogue: exporters, signals, tiers and causes, each part when it is first used."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class MarkerFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`changes.yaml`: what tells that something was changed."""
+    """`changes.yaml`: what shows that something was changed."""
 
     markers: tuple[Marker, ...]
 
@@ -115,7 +115,7 @@ class Catalogue:
 
     @cached_property
     def objectives(self) -> Objectives:
-        """What is promised to whom."""
+        """The objectives and whom they cover."""
         declared = {name: signal for name, (signal, _) in self._signals.items()}
         for exporter in self.exporters.values():
             for name, readings in exporter.signals.items():
@@ -136,7 +136,7 @@ class Catalogue:
 
     @cached_property
     def markers(self) -> tuple[Marker, ...]:
-        """What tells that something was changed."""
+        """What shows that something was changed."""
         path = content_file("collectors", CHANGES, self.overlays)
         return () if path is None else decode(path, MarkerFile).markers
 
@@ -148,7 +148,7 @@ class Catalogue:
 
     @cached_property
     def flags(self) -> Flags:
-        """The flags of vLLM that advice names, and what tells how old an engine is."""
+        """The flags of vLLM that advice names, and what shows how old an engine is."""
         path = content_file("collectors", FLAGS, self.overlays)
         return Flags() if path is None else decode(path, Flags)
 
@@ -207,7 +207,7 @@ class Catalogue:
 
     @cached_property
     def signs(self) -> Mapping[str, Sign]:
-        """What Kubernetes tells of a pod and speaks for causes."""
+        """What Kubernetes shows of a pod, and the causes it supports."""
         return load_signs(self.overlays)
 
     @cached_property
@@ -252,8 +252,8 @@ class Catalogue:
         found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
         reached = list(self.efficiency.problems(self.tiers.tiers.keys()))
         found.append((content_file("collectors", EFFICIENCY, self.overlays) or Path(EFFICIENCY), reached))
-        told = list(Signs(dict(self.signs)).problems(self._recipes.keys()))
-        found.append((content_file("collectors", CLUSTER, self.overlays) or Path(CLUSTER), told))
+        problems = list(Signs(dict(self.signs)).problems(self._recipes.keys()))
+        found.append((content_file("collectors", CLUSTER, self.overlays) or Path(CLUSTER), problems))
         flags = [Problem(("flags",), words) for words in self.flags.problems()]
         found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
         for name, (observation, path) in self._observations.items():

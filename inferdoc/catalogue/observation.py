@@ -52,7 +52,7 @@ class Observation(_Keys):  # type: ignore[misc, valid-type]  # its fields are kn
     others by name: all, any, witnesses (of those that are visible, all), not.
 
     outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
-    says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
+    says: the fact as a sentence, where the name does not read like one; it is printed if the fact rules a cause out.
     because: why this number and no other. source: where the number stands, if it is not a choice of ours.
     """
 
@@ -102,17 +102,17 @@ class Dictionary:
             if name not in self._conditions:
                 self._conditions[name] = self._built(self.observations[name])
             return self._conditions[name]
-        held = self.condition(str(name.observation or name.not_))
-        held = _among(held, name.among)
+        condition = self.condition(str(name.observation or name.not_))
+        condition = _among(condition, name.among)
         if name.not_ is not None:
-            held = Not(held)
-        return structs.replace(held, leads=True) if name.leads else held
+            condition = Not(condition)
+        return structs.replace(condition, leads=True) if name.leads else condition
 
     def says(self, name: Name) -> str:
         """The fact in words."""
         if not isinstance(name, str):
-            said = self.says(str(name.observation or name.not_))
-            return said if name.not_ is None else f"not: {said}"
+            sentence = self.says(str(name.observation or name.not_))
+            return sentence if name.not_ is None else f"not: {sentence}"
         return self.observations[name].says or name.replace("_", " ")
 
     def problems(self, name: Name, at: Steps) -> Iterator[tuple[Steps, str]]:
@@ -128,7 +128,7 @@ class Dictionary:
 
     def own_facts(self, name: Name) -> set[str]:
         """The facts that a name asserts of the unit itself and that a cause may bring about: it and those that it is
-        made of, without what must not hold, what is asked of other units, and what comes from outside."""
+        made of, without what must not hold, what concerns other units, and what comes from outside."""
         if not isinstance(name, str):
             return self.own_facts(name.observation) if name.observation and name.among == "own" else set()
         observation = self.observations[name]

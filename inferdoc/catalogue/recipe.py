@@ -66,7 +66,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     with more running) is true of any slowdown, so it never leads a specific cause; limit: a capacity that more load
     reaches, so that load which grew from outside is its cause; proof: what makes it proven (where given, without it
     at most `likely`); unless: rules it out and says why; effects: causes folded under this root; look_alikes: causes
-    that must be told apart and reported as ruled out; more_specific_than: causes that this one is a kind of, put
+    that must be distinguished and reported as ruled out; more_specific_than: causes that this one is a kind of, put
     under it where both hold; family: the mechanism that it is a case of; rank: what metrics can show of it
     (RANK_AT_MOST)."""
 
@@ -101,7 +101,7 @@ class Recipe(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
     @property
     def is_family(self) -> bool:
-        """Whether it stands for a family whose causes cannot be told apart."""
+        """Whether it stands for a family whose causes cannot be distinguished."""
         return self.id == self.family
 
     @property

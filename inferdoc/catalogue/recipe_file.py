@@ -43,8 +43,8 @@ class WitnessGroup(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Exclusion(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What rules the cause out: another cause, of which all needs hold on the unit, or an observation.
 
-    because: said where it rules out, instead of the sentence of the observation. when: `before`, it counts only where
-    it began before the mechanism did, so that what the cause itself brings about does not rule it out.
+    because: printed if it rules out, instead of the sentence of the observation. when: `before`, it counts only where
+    it started before the mechanism, so that what the cause itself brings about does not rule it out.
     """
 
     cause: str | None = None
@@ -63,7 +63,7 @@ class StageFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`diagnostics/<id>.yaml`. needs: all hold on one unit, overlapping in time; witnesses: of every group enough are
-    there; impact: at least one hurts users; supported_by: raises certainty; proven_by: where given, only with one of
+    there; impact: at least one affects users; supported_by: raises certainty; proven_by: where given, only with one of
     these is it proven; excluded_by: rules it out; pool_share: the named limit of `tiers.yaml` for the share of a pool;
     observations: facts of this cause alone, in a catalogue of one's own. The other fields are those of `Recipe`."""
 
@@ -178,10 +178,10 @@ def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, 
     """What rules out, with the words for it."""
     if exclusion.cause is None:
         name = str(exclusion.observation)
-        held = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))
-        return structs.replace(held, because=exclusion.because or dictionary.says(name), when=exclusion.when)
+        condition = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))
+        return structs.replace(condition, because=exclusion.because or dictionary.says(name), when=exclusion.when)
     rival = files[exclusion.cause]
     needed = _needed(rival, dictionary)
-    held = needed[0] if len(needed) == 1 else AllOf(needed)
+    condition = needed[0] if len(needed) == 1 else AllOf(needed)
     because = exclusion.because or f"that is {rival.id}: {rival.title[:1].lower()}{rival.title[1:]}"
-    return structs.replace(held, because=because, when=exclusion.when)
+    return structs.replace(condition, because=because, when=exclusion.when)

@@ -1,4 +1,4 @@
-"""What values a signal can take, as its declaration tells: shares are at most 1, `1 + a / b` is at least 1."""
+"""What values a signal can take, as its declaration shows: shares are at most 1, `1 + a / b` is at least 1."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _value(node: ast.expr) -> Span:
 def deciding(factor: float, by: float, up: bool, signal: Signal) -> tuple[str, ...]:
     """Which of the two limits on a comparison can decide, "factor" (so many times the usual value) or "by" (so much
     beyond it): one that the other implies wherever the signal can stand says nothing. Of what is on or off, by how much
-    it changed; where codes say which, it is 0 or 1 and any change tells."""
+    it changed; where codes say which, it is 0 or 1 and any change counts."""
     low, high = span(signal)
     if all(reading.codes for reading in signal.readings):
         return ()

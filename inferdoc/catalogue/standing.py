@@ -80,12 +80,11 @@ class StateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One standing state. needs: observations that must all hold; any_of: at least one besides; unless: none of these;
     covered_by: states that say the same and more; scope: judged pod by pod, or on the mean over the pods of a pool;
-    roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is told
-    earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says why it
-    costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is
-    visible only where an optional feature is in use, so that without it there is nothing to tell;
-    affects_users: whether users notice it, so that a fleet in this state is not healthy; runbook: the page of
-    the cause it leads to.
+    roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is
+    reported earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says
+    why it costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is visible
+    only where an optional feature is in use, so that without it there is nothing to report; affects_users: whether
+    users notice it, so that a fleet in this state is not healthy; runbook: the page of the cause it leads to.
     """
 
     id: str

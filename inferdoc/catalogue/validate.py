@@ -167,8 +167,8 @@ def _check_name(
     if spelling is None:
         yield Problem((*at, kind), f'no exporter has a metric "{name}"{nearest(name, known)}')
         return
-    wanted = READS[kind] if not suffix else SUFFIXES[suffix] if "counter" in READS[kind] else ()
-    if spelling.metric.type not in wanted:
+    types = READS[kind] if not suffix else SUFFIXES[suffix] if "counter" in READS[kind] else ()
+    if spelling.metric.type not in types:
         what = f"{spelling.metric.type}'s {suffix}" if suffix else spelling.metric.type
         yield Problem((*at, kind), f'{kind} reads a {" or ".join(READS[kind])}; "{name}" is a {what}')
     for label, value in match.items():
@@ -206,7 +206,7 @@ def check_signal_name(name: str, at: Steps, signals: Collection[str]) -> Iterato
 
 
 def exactly_one(kinds: Iterable[str], given: list[str]) -> str:
-    """What is said where exactly one of several keys is needed."""
+    """The message if exactly one of several keys is needed."""
     return f"exactly one of {', '.join(kinds)} is needed; given: {', '.join(given) or 'none'}"
 
 

@@ -18,7 +18,7 @@ from inferdoc.times import length_of
 Receiver = dict[str, Any]
 OURS = f'component="{COMPONENT}"'
 TOGETHER = (("namespace", "model_name"), ("namespace", "pod"), ("namespace",))
-"""What the alert of a cause and those of its effects have in common, by what the former tells."""
+"""What the alert of a cause and those of its effects have in common, by what the former names."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -33,7 +33,7 @@ class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Inhibition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """While an alert that matches `source` fires, those that match `target` and agree in `equal` are held back.
+    """While an alert that matches `source` fires, those that match `target` and agree in `equal` are inhibited.
 
     equal: labels that both must carry; equal_if_set: labels that may be missing, but then on both.
     """
@@ -81,32 +81,32 @@ def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
 
 def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]) -> list[Inhibition]:
     """One inhibition per cause that explains others: its effects are no tickets of their own in the same model; of one
-    that tells no model, of the same pod, or else of the same namespace.
+    that names no model, of the same pod, or else of the same namespace.
 
     A load that grew explains the limits it reaches (`limit`); of whatever else it sets off it is the driver, not the
-    story, and is held back in turn. Where two may bring about each other, the one that explains more holds back the
-    other: two that held each other back would both be silent.
+    story, and is inhibited in turn. Where two may bring about each other, the one that explains more inhibits the
+    other: two that inhibited each other would both be silent.
     """
     own = {each.cause: each for each in rules if each.name == alert_name(each.cause) and each.cause in recipes}
     names = {cause: each.name for cause, each in own.items()}
-    held: dict[str, set[str]] = {}
+    inhibited: dict[str, set[str]] = {}
     for cause in names:
         for effect in recipes[cause].effects:
             if effect not in names:
                 continue
             if _holds_back(recipes[cause], recipes[effect]):
-                held.setdefault(cause, set()).add(names[effect])
+                inhibited.setdefault(cause, set()).add(names[effect])
             elif recipes[cause].kind == "load" and recipes[effect].kind != "load":
-                held.setdefault(effect, set()).add(names[cause])
+                inhibited.setdefault(effect, set()).add(names[cause])
     return [
         Inhibition(
             f"{recipes[cause].title}: these are its effects, or drove it",
             (f'alertname="{names[cause]}"',),
-            (f'alertname=~"{"|".join(sorted(held[cause]))}"', 'kind="cause"'),
+            (f'alertname=~"{"|".join(sorted(inhibited[cause]))}"', 'kind="cause"'),
             next(labels for labels in TOGETHER if set(labels) <= set(own[cause].by)),
         )
         for cause in names
-        if cause in held
+        if cause in inhibited
     ]
 
 
@@ -119,8 +119,8 @@ def _holds_back(cause: Recipe, effect: Recipe) -> bool:
 
 def _standing(recipe: Recipe) -> tuple[int, int, str]:
     """Who holds back whom of two related causes: a mechanism, then a load, then a limit; then who explains more."""
-    rung = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
-    return rung, len(recipe.effects), recipe.id
+    rank = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
+    return rank, len(recipe.effects), recipe.id
 
 
 def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:

@@ -167,8 +167,8 @@ def check_routes(path: Path) -> list[str]:
     )
     if done.returncode == 0:
         return []
-    told = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
-    return [f"{path}: {line}" for line in told or [" ".join(done.stderr.split())]]
+    failures = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
+    return [f"{path}: {line}" for line in failures or [" ".join(done.stderr.split())]]
 
 
 def check_text(text: str) -> str:

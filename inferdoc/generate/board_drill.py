@@ -17,17 +17,17 @@ CHOSEN = {"model_name": "model_name", "role": "role", "tier": "tier", "pod": "po
 
 def drill(labels: Sequence[str], rows: bool = False) -> tuple[tuple[str, str], ...]:
     """Titles and addresses for series with these labels. rows: of a table, whose labels are fields of the row."""
-    told = [label for label in CHOSEN if label in labels]
-    if "pod" in told:
+    names = [label for label in CHOSEN if label in labels]
+    if "pod" in names:
         where = [("Latency of this pod", POOL_BOARD), ("GPUs of this pod", GPU_BOARD)]
-        told = ["pod"]
-    elif "role" in told or "tier" in told:
+        names = ["pod"]
+    elif "role" in names or "tier" in names:
         where = [("Pods of this pool", POOL_BOARD), ("GPUs of this pool", GPU_BOARD)]
-    elif told:
+    elif names:
         where = [("Pods of this model", POOL_BOARD)]
     else:
         return ()
-    return tuple((title, address(board, told, rows)) for title, board in where)
+    return tuple((title, address(board, names, rows)) for title, board in where)
 
 
 def with_board(expr: str, boards: Mapping[str, BoardSpec]) -> str:
@@ -40,9 +40,9 @@ def with_board(expr: str, boards: Mapping[str, BoardSpec]) -> str:
     return found
 
 
-def address(board: str, told: Sequence[str], rows: bool) -> str:
+def address(board: str, names: Sequence[str], rows: bool) -> str:
     """A link that keeps the time range and the variables, narrowed to the labels of the line or row."""
-    kept = [name for name in (*ALWAYS, "model_name") if name not in told]
+    kept = [name for name in (*ALWAYS, "model_name") if name not in names]
     parts = ["${__url_time_range}", *(f"${{{name}:queryparam}}" for name in kept)]
     value = "${__data.fields.%s}" if rows else "${__field.labels.%s}"
-    return f"/d/{board}?" + "&".join([*parts, *(f"var-{CHOSEN[name]}={value % name}" for name in told)])
+    return f"/d/{board}?" + "&".join([*parts, *(f"var-{CHOSEN[name]}={value % name}" for name in names)])

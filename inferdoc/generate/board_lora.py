@@ -11,7 +11,7 @@ from inferdoc.source.reads import selector
 
 INFO = "vllm:lora_requests_info"
 MOST = 8
-"""So many adapters at once are told apart; more show as this many. --max-loras is 1 by default, and seldom above 8."""
+"""So many adapters are shown separately; more show as this many. --max-loras is 1 by default, seldom above 8."""
 LATELY = 600
 """s: combinations that were seen within this time."""
 POD = ("namespace", "pod")

@@ -1,4 +1,4 @@
-"""Panels of what `inferdoc headroom` and `inferdoc cost` tell: room at the SLO, its clock, and where the money goes."""
+"""Panels of `inferdoc headroom` and `inferdoc cost`: room at the SLO, its clock, and where the money goes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def headroom(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pa
             Query(_of_pool("inferdoc_headroom_replicas", what="to_add"), "To add by then", unit="short"),
         ),
         columns={"pool": "Pool", "model_name": "Model", "role": "Role", "tier": "Tier"},
-        nothing="no headroom told",
+        nothing="no headroom reported",
     )
 
 

@@ -72,11 +72,11 @@ def _about(severity: str) -> tuple[Matcher, ...]:
 
 def budget(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     """What is left of each error budget, of the pool that has least."""
-    told = "; ".join(f"{slo.title} ({slo.good:.2%} over {slo.window})" for slo in watched(catalogue))
+    objectives = "; ".join(f"{slo.title} ({slo.good:.2%} over {slo.window})" for slo in watched(catalogue))
     return view_panel(
         spec,
         "Error budget left",
-        f"Of the pool that has least, over the period of the objective: {told}. Below 0 the objective is missed.",
+        f"Of the pool that has least, over the period of the objective: {objectives}. Below 0 the objective is missed.",
         tuple(
             Query(
                 f"min(1 - (sum_over_time({_slo(slo.id, 'bad')}[{slo.window}]) / (sum_over_time({_slo(slo.id, 'all')}"

@@ -46,7 +46,7 @@ def bounds(signal: Signal, steps: tuple[ColourStep, ...]) -> AxisBounds:
 
 
 def colour_steps(names: tuple[str, ...], catalogue: Catalogue) -> tuple[ColourStep, ...]:
-    """What is promised about one of the signals, else the band of the first."""
+    """The objective of one of the signals, else the band of the first."""
     return objective_steps(names, catalogue) or steps(names[0], catalogue.signals_of_rules[names[0]], catalogue)
 
 
@@ -64,7 +64,7 @@ def panel_steps(spec: PanelSpec, catalogue: Catalogue) -> tuple[ColourStep, ...]
 
 
 def objective_steps(names: tuple[str, ...], catalogue: Catalogue) -> tuple[ColourStep, ...]:
-    """Threshold lines at what is promised about one of the signals: red from the loosest on, yellow from the others."""
+    """Threshold lines at the objectives of one of the signals: red from the loosest on, yellow from the others."""
     targets = sorted({slo.target for slo in catalogue.slos if slo.signal in names})
     if not targets:
         return ()

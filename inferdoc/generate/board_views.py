@@ -33,7 +33,7 @@ COLLECT = "run inferdoc collect --expose"
 SIGNS = (
     f"{ENGINE_SIGN}|llm_d_epp_ready_endpoints|{CARDS}|kube_pod_info|container_cpu_cfs_periods_total|inferdoc_build_info"
 )
-"""Series that tell an exporter this fleet needs."""
+"""Series of an exporter that this fleet needs."""
 
 
 def view(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
@@ -60,12 +60,12 @@ def _verdict(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pa
 
 def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
-    found = with_board(_told("inferdoc_finding"), boards)
+    found = with_board(_own_metric("inferdoc_finding"), boards)
     by = f"cause, severity, namespace, model_name, role, tier, {BOARD}"
-    onset = _told("inferdoc_finding_onset_timestamp_seconds")
-    begun = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
+    onset = _own_metric("inferdoc_finding_onset_timestamp_seconds")
+    age = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
     severe = f"group by ({by}) ({found})"
-    joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(begun)}"
+    joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(age)}"
     runbook = links.runbook("${__data.fields.cause}")
     return view_panel(
         spec,
@@ -92,7 +92,7 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
 
 
 def _broken_for(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
-    onset = _told("inferdoc_finding_onset_timestamp_seconds")
+    onset = _own_metric("inferdoc_finding_onset_timestamp_seconds")
     return view_panel(
         spec,
         "Broken for",
@@ -103,7 +103,7 @@ def _broken_for(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) ->
     )
 
 
-def _told(name: str) -> str:
+def _own_metric(name: str) -> str:
     """A series about a finding: what it says of namespace and pod wins over where inferdoc itself runs."""
     scope = matched(("model_name", "role", "tier"))
     here = selector(name, (("namespace", "=~", "$namespace"), ("exported_namespace", "=", ""), *scope))
@@ -137,7 +137,7 @@ def _unknown_pods(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) 
     return view_panel(
         spec,
         "Engines without role and tier",
-        "Engine pods that the recording rules tell nothing of. More than none: load inferdoc-recording.yaml; until "
+        "Engine pods that the recording rules do not cover. More than none: load inferdoc-recording.yaml; until "
         "then totals count prefill and decode twice, and the variables role, tier and pool narrow nothing.",
         (Query(pods_without_info(), "pods"),),
         steps=any_of("red"),
@@ -181,7 +181,7 @@ def _forecast(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
     return view_panel(
         spec,
         "Highest load forecast over the horizon",
-        "By pool, in the unit the forecast was asked for; p95 is what to be ready for. Empty? Run inferdoc collect "
+        "By pool, in the unit of the forecast; p95 is what to be ready for. Empty? Run inferdoc collect "
         "--expose with --forecast-every.",
         (Query("max by (pool, quantile) (inferdoc_forecast_load_max)", "{{pool}} q{{quantile}}"),),
         bounds=AxisBounds(0),

@@ -88,11 +88,11 @@ def _unparsed(board: dict[str, Any]) -> list[str]:
         path = Path(folder) / "queries.yaml"
         path.write_text(yaml_text({"groups": [{"name": "queries", "rules": rules}]}, "queries"), "utf-8")
         answer = promtool.check([path])
-    told = []
+    problems = []
     for line in answer.problems:
         panel = next((each for name, (each, _) in named.items() if f'"{name}"' in line), None)
-        told.append(f"panel {panel['title']}: {line}" if panel else line)
-    return told
+        problems.append(f"panel {panel['title']}: {line}" if panel else line)
+    return problems
 
 
 def _load(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""One alert rule per cause that a rule can tell."""
+"""One alert rule per cause that a rule can detect."""
 
 from __future__ import annotations
 
@@ -82,22 +82,22 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
         return "its file has no alert block"
     if alert.none_because is not None:
         return alert.none_because
-    said = Expression(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
-    if isinstance(said, str):
-        return said
+    rendered = Expression(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
+    if isinstance(rendered, str):
+        return rendered
     if alert.waits_while:
-        said = Expression(
-            f"{clause(said.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", said.by
+        rendered = Expression(
+            f"{clause(rendered.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", rendered.by
         )
     return AlertRule(
         name=alert_name(recipe.id),
-        expr=said.text.strip(),
+        expr=rendered.text.strip(),
         for_=alert.for_,
         keep_firing_for=alert.keep_firing_for,
         severity=_severity(alert, recipe),
         cause=recipe.id,
-        annotations=_annotations(recipe, alert, catalogue, said.by, links),
-        by=said.by,
+        annotations=_annotations(recipe, alert, catalogue, rendered.by, links),
+        by=rendered.by,
         kind="symptom" if alert.symptom else "cause",
     )
 
@@ -109,35 +109,35 @@ def _severity(alert: Alert, recipe: Recipe) -> str:
 
 
 def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
-    """Symptoms and harm, less what rules the cause out; or what stops a rule from telling."""
+    """Symptoms and harm, less what rules the cause out; or why no rule can detect it."""
     of_role = replace(rendering, extra=_roles(recipe))
     ordered = symptoms_by_value(recipe)
     symptoms = [promql(c, of_role if c is ordered[0] else rendering) for c in ordered]
-    unsaid = [c for c, said in zip(ordered, symptoms, strict=True) if said is None]
+    unsaid = [c for c, rendered in zip(ordered, symptoms, strict=True) if rendered is None]
     if unsaid:
         names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
         return f"PromQL cannot express its condition on {names}"
-    clauses = [said for said in symptoms if said is not None]
+    clauses = [rendered for rendered in symptoms if rendered is not None]
     harm = harm_beyond_symptoms(recipe)
-    hurts = [said for said in (promql(condition, rendering) for condition in harm) if said is not None]
-    if harm and not hurts:
+    impacts = [rendered for rendered in (promql(condition, rendering) for condition in harm) if rendered is not None]
+    if harm and not impacts:
         return "PromQL cannot express its impact"
-    if hurts:
-        clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
-    told = reduce(lambda one, other: one.joined("and", other), clauses)
+    if impacts:
+        clauses.append(reduce(lambda one, other: one.joined("or", other), impacts))
+    combined = reduce(lambda one, other: one.joined("and", other), clauses)
     for condition in recipe.unless:
-        said = promql(condition, rendering) if sayable(condition, rendering) else None
-        told = told if said is None else told.joined("unless", said)
-    return told if recipe.pool_share is None else _of_pool(told, recipe, rendering)
+        rendered = promql(condition, rendering) if sayable(condition, rendering) else None
+        combined = combined if rendered is None else combined.joined("unless", rendered)
+    return combined if recipe.pool_share is None else _of_pool(combined, recipe, rendering)
 
 
 def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
-    """The harm conditions that a rule must ask for: none where one of them is a symptom and so holds already."""
+    """The harm conditions that a rule must check: none if one of them is a symptom and so is already true."""
     return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
 
 
 def sayable(condition: Condition, rendering: Recorded) -> bool:
-    """Whether a rule can say a condition with every part of it: one that rules out must not be said more widely than it
+    """Whether a rule can express a condition with every part of it: one that rules out must not be wider than it
     is. What only says that nothing is there has no series of its own."""
     return all(promql(part, rendering) is not None for part in (condition, *leaves(condition)))
 
@@ -167,13 +167,13 @@ def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
     return () if len(others) != 1 else tuple(("role", "!=", role) for role in others)
 
 
-def _of_pool(told: Expression, recipe: Recipe, rendering: Recorded) -> Expression:
+def _of_pool(combined: Expression, recipe: Recipe, rendering: Recorded) -> Expression:
     """The cause of a pool: enough of its members show it."""
     leaf = first_leaf(recipe)
     like = LIKE[rendering.level(leaf.signal)]
     labels = ", ".join(like)
     text = (
-        f"count by ({labels}) {clause(told.text)}\n"
+        f"count by ({labels}) {clause(combined.text)}\n"
         f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(leaf.signal)})"
     )
     return Expression(text, like)

@@ -85,7 +85,7 @@ def text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-# ---- what grafanalib is asked for ---------------------------------------------------------------------------------
+# ---- what grafanalib is called for ---------------------------------------------------------------------------------
 
 
 class _Raw:

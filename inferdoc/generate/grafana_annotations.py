@@ -51,7 +51,7 @@ def _new_pods() -> str:
 
 
 def _restarts() -> str:
-    """Engines whose process began anew under the same name."""
+    """Engines whose process restarted under the same name."""
     started = selector("process_start_time_seconds", matched(MATCHED["target"]))
     engine = selector(ENGINE_SIGN, matched(MATCHED["engine"]))
     return (
@@ -62,10 +62,10 @@ def _restarts() -> str:
 def _settings(labels: tuple[str, ...]) -> str:
     """Settings that no engine of the model had a little ago."""
     by = ", ".join(("cluster", "namespace", "model_name", *labels))
-    told = selector("vllm:cache_config_info", matched(MATCHED["engine"]))
-    known = f"group by (cluster, namespace, model_name) ({told} offset {BEFORE})"
+    configs = selector("vllm:cache_config_info", matched(MATCHED["engine"]))
+    known = f"group by (cluster, namespace, model_name) ({configs} offset {BEFORE})"
     return (
-        f"(group by ({by}) ({told}) unless group by ({by}) ({told} offset {BEFORE})) "
+        f"(group by ({by}) ({configs}) unless group by ({by}) ({configs} offset {BEFORE})) "
         f"and on (cluster, namespace, model_name) {known}"
     )
 

@@ -11,7 +11,7 @@ OPTIONS = (("cluster", "cluster"), ("namespace", "namespace"), ("model", "model_
 """Options of `inferdoc diagnose` and the labels that fill them in."""
 NOW = '{{ query "time()" | first | value | printf "%.0f" }}'
 """When the rule was evaluated: templates of Prometheus have no variable for the time (prometheus.io/docs/prometheus/
-latest/configuration/template_reference). Half an hour before it, where --around begins, no `for` has begun yet."""
+latest/configuration/template_reference). Half an hour before it, where --around starts, no `for` has started yet."""
 SERVER = "{{ $externalURL }}"
 """The address of the server that evaluated the rule, as its --web.external-url gives it; vmalert: -external.url."""
 

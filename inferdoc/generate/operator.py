@@ -10,7 +10,7 @@ from inferdoc.generate.document import yaml_text
 
 RULES_FOLDER = Path("prometheusrules")
 KUSTOMIZATION = Path("kustomization.yaml")
-ABOUT = "kubectl apply -n NAMESPACE -k FOLDER. Its label has to be what ruleSelector of your Prometheus asks for."
+ABOUT = "kubectl apply -n NAMESPACE -k FOLDER. Its label must match the ruleSelector of your Prometheus."
 
 
 def prometheus_rules(groups: Iterable[Mapping[str, Any]]) -> dict[Path, str]:

@@ -44,8 +44,8 @@ PODS, SIGNALS, USUAL, SLO, SLO_USUAL, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING =
 )
 ABOUT_RECORDING = """\
 Signals under short names, and what is usual for them. A signal that one observation alone reads stands there.
-Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. What a pod is for
-(role), on which hardware (tier) and in which pool tells pod:inferdoc_info:last: unlike pods are never compared."""
+Targets need a label `pod` (where there is none, relabel `instance` to it): it distinguishes engines.
+pod:inferdoc_info:last has the role, hardware (tier) and pool of a pod: unlike pods are never compared."""
 ABOUT_RULES = f"""\
 Needs {RECORDING} beside it: the rules read what it records.
 Observations stand first, each once: series of those for whom it holds now, with the value of its signal."""
@@ -108,8 +108,8 @@ def build_pack(
     ]
     # what alerts join stands in their group: they see it of the same instant
     alerting = [
-        _group(SYMPTOMS, PAGE_INTERVAL, [*_recorded(pages.now), *_recorded(pages.held), *_alerts(symptoms)]),
-        _group(CAUSES, CAUSE_INTERVAL, [*_recorded(tickets.held), *_alerts(_of(causes.values(), "cause"))]),
+        _group(SYMPTOMS, PAGE_INTERVAL, [*_recorded(pages.now), *_recorded(pages.observations), *_alerts(symptoms)]),
+        _group(CAUSES, CAUSE_INTERVAL, [*_recorded(tickets.observations), *_alerts(_of(causes.values(), "cause"))]),
         _group(OBJECTIVES, PAGE_INTERVAL, _alerts(objectives)),
         _group(MONITORING, CAUSE_INTERVAL, _alerts(_of(about_monitoring, "monitoring"))),
     ]
@@ -128,8 +128,8 @@ def build_rules(
     catalogue: Catalogue, links: GeneratedLinks, rendering: Recorded | None = None
 ) -> tuple[dict[str, AlertRule], dict[str, str]]:
     """The rules of the causes, and of those without one why."""
-    told = rendering or recorded(catalogue)
-    answers = {recipe.id: cause_rule(recipe, catalogue, told, links) for recipe in catalogue.recipes.values()}
+    renderer = rendering or recorded(catalogue)
+    answers = {recipe.id: cause_rule(recipe, catalogue, renderer, links) for recipe in catalogue.recipes.values()}
     rules = {name: rule for name, rule in answers.items() if isinstance(rule, AlertRule)}
     return rules, {name: why for name, why in answers.items() if isinstance(why, str)}
 

@@ -16,7 +16,7 @@ def pack_problems(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     """What is wrong with alert rules as they stand in a file, one line each.
 
     Only what users feel, or what serves nobody, wakes a person: a cause is a ticket beside the page of its victims. An
-    alert says what it is about, so that routes and inhibitions can tell a page from its explanation.
+    alert says what it is about, so that routes and inhibitions can distinguish a page from its explanation.
     """
     for rule in rules:
         name, labels = rule["alert"], rule.get("labels", {})

@@ -55,7 +55,7 @@ def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_be
         yield ""
         for condition in recipe.unless:
             early = " (only if it was so before the cause started)" if condition.when == "before" else ""
-            yield from wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
+            yield from wrapped(f"{_in_words(condition, catalogue)}: {condition.because}{early}", "- ")
     yield ""
     if rule is None:
         yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` reports it.")
@@ -69,10 +69,10 @@ def listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue) 
     yield heading
     yield ""
     for condition in conditions:
-        yield from wrapped(_said(condition, catalogue), "- ")
+        yield from wrapped(_in_words(condition, catalogue), "- ")
 
 
-def _said(condition: Condition, catalogue: Catalogue) -> str:
+def _in_words(condition: Condition, catalogue: Catalogue) -> str:
     """In words, with the ids of the signals behind them where they are needed to look further."""
     ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals_of_rules]
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(ids))

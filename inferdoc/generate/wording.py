@@ -32,8 +32,8 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
         return f"{_title(condition.signal, catalogue)}: from {'no to yes' if condition.up else 'yes to no'}"
     text = explain(condition)
     if isinstance(condition, Level | Reaches):
-        said = _limit(condition.limit, unit, catalogue, brief)
-        text = re.sub(rf"(?<=[a-z`] ){re.escape(str(condition.limit))}(?![\w.])", said, text, count=1)
+        shown = _limit(condition.limit, unit, catalogue, brief)
+        text = re.sub(rf"(?<=[a-z`] ){re.escape(str(condition.limit))}(?![\w.])", shown, text, count=1)
     if unit == "bits":
         text = text.replace("` above ", "`: other than ", 1)
     if isinstance(condition, Compared) and condition.by:
@@ -44,8 +44,8 @@ def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -
 def _limit(limit: float | str, unit: str, catalogue: Catalogue, brief: bool) -> str:
     if not isinstance(limit, str):
         return figure(limit, unit)
-    said = figure(catalogue.tiers.thresholds[limit].value, unit)
-    return said if brief else f"{said} ({limit})"
+    shown = figure(catalogue.tiers.thresholds[limit].value, unit)
+    return shown if brief else f"{shown} ({limit})"
 
 
 def _title(name: str, catalogue: Catalogue) -> str:

@@ -294,7 +294,7 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
         names.update(dict.fromkeys(recipe.optional))
     shown = (family.shown for family in catalogue.families.values() if family.shown is not None)
     names.update(dict.fromkeys(signal for condition in shown for signal in condition.signals))
-    names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.promised))
+    names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.agreed))
     return list(names)
 
 

@@ -85,7 +85,7 @@ def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         target=slo.target,
         unit=history.catalogue.signals[slo.signal].unit,
         wanted=slo.good,
-        promised=slo.promised,
+        promised=slo.agreed,
         tenant=dict(slo.scope.tenant),
         place=place_of(pool),
         status=_status(one.events, low, high, slo.good, history.catalogue.objectives.min_events),
