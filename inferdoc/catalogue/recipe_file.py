@@ -4,6 +4,7 @@ it that the judge evaluates."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, KOf, Scope, When
 from inferdoc.catalogue.observation import Dictionary, Name, Observation, Use
 from inferdoc.catalogue.recipe import (
+    Action,
     Alert,
     Certainty,
     Kind,
@@ -22,9 +24,11 @@ from inferdoc.catalogue.recipe import (
     ScopeLevel,
     Severity,
     Stage,
+    Step,
+    StepUse,
+    step_of,
 )
 from inferdoc.catalogue.signal import Tiers
-from inferdoc.catalogue.steps import Action, StepUse, step_of
 
 
 class WitnessGroup(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -185,3 +189,39 @@ def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, 
     condition = needed[0] if len(needed) == 1 else AllOf(needed)
     because = exclusion.because or f"that is {rival.id}: {rival.title[:1].lower()}{rival.title[1:]}"
     return structs.replace(condition, because=because, when=exclusion.when)
+
+
+class FamilyEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A mechanism as the file has it. says: what happens, in one sentence; shown_by: any of these observations shows
+    it, without telling its causes apart."""
+
+    title: str
+    says: str
+    phase: Phase
+    next_steps: tuple[str | StepUse, ...]
+    shown_by: tuple[Name, ...] = ()
+
+
+class FamilyFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`families.yaml`: mechanisms by name, from what brings about to what is brought about."""
+
+    families: dict[str, FamilyEntry]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A mechanism. shown: what shows it, None where it is seen only in one of its causes."""
+
+    id: str
+    title: str
+    says: str
+    phase: Phase
+    next_steps: tuple[Step, ...]
+    shown: Condition | None
+
+
+def family_of(name: str, entry: FamilyEntry, dictionary: Dictionary, actions: Mapping[str, Action]) -> Family:
+    """The entry with its names resolved. Names are checked before (`Catalogue.problems`)."""
+    parts = tuple(dictionary.condition(each) for each in entry.shown_by)
+    steps = tuple(step_of(use, actions) for use in entry.next_steps)
+    return Family(name, entry.title, entry.says, entry.phase, steps, AnyOf(parts) if parts else None)

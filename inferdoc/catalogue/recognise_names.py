@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.engines import MAIN
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.aliases import HISTOGRAM_PARTS, MAIN
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.names import NameForms, load_name_forms
+from inferdoc.catalogue.names import NameForms, load_identity, load_name_forms
 from inferdoc.catalogue.signal import Exporter, Metric
 
 RULE = ":"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import BOARD, drill, with_board
-from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
+from inferdoc.catalogue.slo import FAST, SLOW
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query, any_of, view_panel
 from inferdoc.generate.board_scope import matched
 from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
-from inferdoc.generate.board_view import any_of, view_panel
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import BOARD, GeneratedLinks, drill, with_board
 from inferdoc.generate.slo import watched
 from inferdoc.judging.conditions.render import number
 from inferdoc.source.reads import Matcher, selector

@@ -9,17 +9,13 @@ from collections.abc import Callable
 from typing import get_args
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import BOARD, drill, with_board
-from inferdoc.generate.board_lora import MOST, adapters, combinations
-from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
-from inferdoc.generate.board_room import cost_by_part, cost_per_million, headroom, headroom_after_loss
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query, any_of, view_panel
 from inferdoc.generate.board_rules import alerts, budget, burn, firing
-from inferdoc.generate.board_scope import matched, pods_without_info
+from inferdoc.generate.board_scope import MATCHED, matched, pods, pods_without_info
 from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
-from inferdoc.generate.board_view import any_of, view_panel
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import BOARD, GeneratedLinks, drill, with_board
 from inferdoc.generate.pod_info import CARDS
-from inferdoc.judging.conditions.render import ENGINE_SIGN, clause, owner
+from inferdoc.judging.conditions.render import ENGINE_SIGN, POOL, clause, owner
 from inferdoc.judging.model import VerdictWord
 from inferdoc.source.reads import selector
 
@@ -238,6 +234,118 @@ def _lora_combinations(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLi
         bounds=AxisBounds(0),
         axis="combinations",
         drill=drill(("pod",)),
+    )
+
+
+INFO = "vllm:lora_requests_info"
+MOST = 8
+"""So many adapters are shown separately; more show as this many. --max-loras is 1 by default, seldom above 8."""
+LATELY = 600
+"""s: combinations that were seen within this time."""
+POD = ("namespace", "pod")
+
+
+def adapters(label: str) -> str:
+    """How many adapters the label `running_lora_adapters` or `waiting_lora_adapters` of a pod names now."""
+    by = ", ".join((*POD, *POOL))
+    known = f"max by ({by}) ({_scoped()})"
+    text = [f"{count} * group by ({by}) ({_now(label, count)})" for count in range(MOST, 0, -1)]
+    return "\nor ".join([*text, f"0 * {known}"])
+
+
+def combinations() -> str:
+    """How many combinations of adapters a pod had within the last ten minutes."""
+    by = ", ".join((*POD, *POOL))
+    return f"count by ({by}) ({_scoped()} > time() - {LATELY})"
+
+
+def _now(label: str, count: int) -> str:
+    """The present combination of pods where it has so many adapters."""
+    more = f"(,[^,]+){{{count - 1}{',' if count == MOST else ''}}}"
+    chosen = _scoped(((label, "=~", f"[^,]+{more}"),))
+    newest = f"max by (namespace, pod, instance) ({selector(INFO, matched(MATCHED['target']))})"
+    return f"{chosen} == on (namespace, pod, instance) group_left () {newest}"
+
+
+def _scoped(match: tuple[tuple[str, str, str], ...] = ()) -> str:
+    own = selector(INFO, (*matched(MATCHED["target"]), *match))  # type: ignore[arg-type]
+    join = f"on (cluster, namespace, pod) group_left ({', '.join(POOL)}) {clause(pods('target'))}"
+    return f"({own} * {join})"
+
+
+HEADROOM = "Empty? Run inferdoc headroom -o prometheus for the textfile collector of a node exporter."
+COST = "Empty? Run inferdoc cost -o prometheus for the textfile collector of a node exporter."
+OF_POOL = ("pool", "model_name", "role", "tier")
+FULL = (ColourStep("green", None), ColourStep("yellow", 0.9), ColourStep("red", 1.0))
+"""S22 of the audit: above 0.9 the next burst breaks the SLO."""
+
+
+def _of_pool(name: str, **labels: str) -> str:
+    """The series of a name, of the models, roles and tiers that are chosen, once however often it is scraped."""
+    match = tuple((label, "=", value) for label, value in labels.items())
+    by = ", ".join((*OF_POOL, *("lost",) * (name == "inferdoc_headroom_after_loss")))
+    return f"max by ({by}) ({selector(name, (*match, *matched(OF_POOL[1:])))})"  # type: ignore[arg-type]
+
+
+def headroom(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A row for each pool."""
+    crossing = _of_pool("inferdoc_headroom_crossing_timestamp_seconds", path="earliest")
+    return view_panel(
+        spec,
+        "Room of every pool at its SLO",
+        f"Load at its peak over what the replicas carry, replicas to spare at the peak, and the clock. {HEADROOM}",
+        (
+            Query(_of_pool("inferdoc_headroom_used", load="peak"), "Peak over usable", unit="percentunit", steps=FULL),
+            Query(_of_pool("inferdoc_headroom_replicas", what="counted"), "Replicas", unit="short"),
+            Query(_of_pool("inferdoc_headroom_replicas", what="to_spare"), "To spare", unit="short"),
+            Query(f"{crossing} - time()", "May cross in", unit="dtdurations"),
+            Query(_of_pool("inferdoc_headroom_replicas", what="to_add"), "To add by then", unit="short"),
+        ),
+        columns={"pool": "Pool", "model_name": "Model", "role": "Role", "tier": "Tier"},
+        nothing="no headroom reported",
+    )
+
+
+def headroom_after_loss(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each pool and kind of loss."""
+    return view_panel(
+        spec,
+        "Peak on the others after a loss",
+        f"Above 100 % the peak does not hold without the pod, the fullest node or the fullest zone. {HEADROOM}",
+        (Query(_of_pool("inferdoc_headroom_after_loss"), "{{pool}}, {{lost}}"),),
+        unit="percentunit",
+        steps=(ColourStep("green", None), ColourStep("red", 1.0)),
+        bounds=AxisBounds(0, soft=1.0),
+        axis="of what is left",
+    )
+
+
+def cost_by_part(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each part of the bill."""
+    return view_panel(
+        spec,
+        "GPU time by what it went into",
+        f"GPU-hours of the billed window; the parts add up to the whole. {COST}",
+        (Query("sum by (part) (max by (name, part) (inferdoc_cost_gpu_hours))", "{{part}}"),),
+        bounds=AxisBounds(0),
+        axis="GPU-hours",
+    )
+
+
+def cost_per_million(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each row of the bill."""
+    return view_panel(
+        spec,
+        "A million output tokens, all in",
+        f"All of the cost over the output tokens; nothing without a price. {COST}",
+        (
+            Query(
+                'max by (name, currency) (inferdoc_cost_per_million_tokens{tokens="output_all_in"})',
+                "{{name}}, {{currency}}",
+            ),
+        ),
+        bounds=AxisBounds(0),
+        axis="money",
     )
 
 

@@ -17,8 +17,7 @@ from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.operator import KUSTOMIZATION
-from inferdoc.generate.provisioning import beside, kustomized
+from inferdoc.generate.provisioning import KUSTOMIZATION, beside, kustomized
 from inferdoc.words import how_many
 
 SETTINGS = "vllm:cache_config_info"

@@ -5,6 +5,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from inferdoc.generate.board_panel import ColourStep, Panel, Query
+from inferdoc.generate.links import BOARD, address
+
 SCHEMA_VERSION = 41
 COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
@@ -151,3 +154,118 @@ def _height(panels: list[dict[str, Any]]) -> int:
         return 0
     places = [panel["gridPos"] for panel in panels]
     return int(max(p["y"] + p["h"] for p in places) - min(p["y"] for p in places))
+
+
+NARROW = 80
+WIDTHS = {"Model": 230, "Cause": 180, "Alert": 230, "Pod": 180, "Open": 140}
+"""px: the least width of a column, and that of those with names."""
+SEVERITIES = {"critical": "red", "warning": "orange", "info": "blue"}
+
+
+def table(panel: Panel) -> dict[str, Any]:
+    """A table with a row for each set of labels and a column for each query."""
+    values = {f"Value #{ref(place)}": query for place, query in enumerate(panel.queries)}
+    if len(values) == 1:
+        values = {"Value": panel.queries[0]}
+    names = {**panel.columns, **{key: query.legend for key, query in values.items()}}
+    order = sorted(names, key=lambda name: panel.first.index(names[name]) if names[name] in panel.first else len(names))
+    organised = {
+        "excludeByName": {"Time": True},
+        "includeByName": {},
+        "indexByName": {name: place for place, name in enumerate(order)},
+        "renameByName": names,
+    }
+    overrides = [each for name, query in values.items() for each in _column(names[name], query)]
+    overrides += [_empty(kind) for kind in ("string", "number")]
+    overrides += [_wide(heading) for heading in panel.columns.values() if heading in WIDTHS]
+    overrides += [_words(heading) for heading in panel.columns.values() if heading == "Severity"]
+    if panel.opens:
+        overrides.append(_open(panel))
+    first = next(iter(panel.columns.values()))
+    overrides += (
+        [{"matcher": {"id": "byName", "options": first}, "properties": [{"id": "links", "value": links_of(panel)}]}]
+        if panel.drill
+        else []
+    )
+    return {
+        "type": "table",
+        "title": panel.title,
+        "description": panel.description,
+        "gridPos": {"h": panel.height, "w": panel.width, "x": 0, "y": 0},
+        "links": [{"title": title, "url": url, "targetBlank": True} for title, url in panel.links],
+        "targets": [{"expr": q.expr, "legendFormat": "", "instant": True, "format": "table"} for q in panel.queries],
+        "options": {
+            "showHeader": True,
+            "cellHeight": "sm",
+            "sortBy": [{"displayName": names[next(iter(values))], "desc": True}],
+        },
+        "fieldConfig": {
+            "defaults": {
+                "unit": panel.unit,
+                "noValue": panel.nothing,
+                "thresholds": {"mode": "absolute", "steps": colours(panel.steps)},
+                "custom": {"align": "auto", "cellOptions": {"type": "auto"}, "filterable": False, "minWidth": NARROW},
+            },
+            "overrides": overrides,
+        },
+        "transformations": [{"id": "merge", "options": {}}, {"id": "organize", "options": organised}],
+    }
+
+
+def _column(name: str, query: Query) -> list[dict[str, Any]]:
+    properties: list[dict[str, Any]] = [{"id": "unit", "value": query.unit or "short"}]
+    if len(query.steps) > 1:
+        properties += [
+            {"id": "thresholds", "value": {"mode": "absolute", "steps": colours(query.steps)}},
+            {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+            {"id": "color", "value": {"mode": "thresholds"}},
+        ]
+    return [{"matcher": {"id": "byName", "options": name}, "properties": properties}]
+
+
+def _empty(kind: str) -> dict[str, Any]:
+    """An empty cell, where an empty table has words of its own."""
+    return {"matcher": {"id": "byType", "options": kind}, "properties": [{"id": "noValue", "value": "-"}]}
+
+
+def _wide(name: str) -> dict[str, Any]:
+    return {"matcher": {"id": "byName", "options": name}, "properties": [{"id": "custom.width", "value": WIDTHS[name]}]}
+
+
+def _open(panel: Panel) -> dict[str, Any]:
+    """The title of the dashboard to open next, which leads there.
+
+    Alerts may lack a label, and an empty variable matches nothing: only rows of pools narrow the choice.
+    """
+    options = {uid: {"text": title, "index": place} for place, (uid, title) in enumerate(panel.opens.items())}
+    labels = [label for label in ("model_name", "role", "tier") if "role" in panel.columns]
+    link = {"title": "Open", "url": address("${__value.raw}", labels, rows=True), "targetBlank": False}
+    properties = [
+        {"id": "mappings", "value": [{"type": "value", "options": options}]},
+        {"id": "links", "value": [link]},
+    ]
+    return {"matcher": {"id": "byName", "options": panel.columns[BOARD]}, "properties": properties}
+
+
+def _words(name: str) -> dict[str, Any]:
+    """Severities in their colours."""
+    options = {word: {"color": colour, "index": place} for place, (word, colour) in enumerate(SEVERITIES.items())}
+    properties = [
+        {"id": "mappings", "value": [{"type": "value", "options": options}]},
+        {"id": "custom.cellOptions", "value": {"type": "color-text"}},
+    ]
+    return {"matcher": {"id": "byName", "options": name}, "properties": properties}
+
+
+def ref(place: int) -> str:
+    """A, B, ...: how Grafana calls the queries of a panel."""
+    return chr(ord("A") + place)
+
+
+def colours(steps: tuple[ColourStep, ...]) -> list[dict[str, Any]]:
+    return [{"color": step.colour, "value": step.value} for step in steps]
+
+
+def links_of(panel: Panel) -> list[dict[str, Any]]:
+    """Where its lines or rows lead."""
+    return [{"title": title, "url": url, "targetBlank": False} for title, url in panel.drill]

@@ -10,11 +10,10 @@ from pathlib import Path
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.cause_rules import AlertRule, spoken
 from inferdoc.generate.document import FileChange, section_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
-from inferdoc.generate.wording import spoken
 from inferdoc.judging.conditions import explain
 
 BEGIN = "<!-- fires-when: generated from diagnostics/{id}.yaml -->"

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.engines import engines_there, of_engines
+from inferdoc.catalogue.aliases import Aliases, engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Exporter, Signal
 from inferdoc.fleet.down_targets import add_silent

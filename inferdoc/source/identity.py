@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from inferdoc.catalogue.identity import IdentityLabels, PodLabels
+from inferdoc.catalogue.names import IdentityLabels, PodLabels
 
 FIELDS = ("cluster", "namespace", "node", "pod", "instance", "job")
 """The usual names, which a series has after it was read."""

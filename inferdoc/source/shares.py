@@ -7,8 +7,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from inferdoc.catalogue.formula import names_in
 from inferdoc.catalogue.signal import Reading
+from inferdoc.catalogue.span import names_in
 from inferdoc.source import formula
 from inferdoc.source.plan import WIDTHS
 from inferdoc.source.reads import Grid

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from inferdoc.catalogue.conditions import AnyOf
-from inferdoc.catalogue.family import Family
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.recipe_file import Family
 from inferdoc.generate.document import FileChange, file_changes
 from inferdoc.generate.runbook_sections import listed, wrapped
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.slo import Slo, events_of
+from inferdoc.catalogue.slo import FAST, SLOW, Slo, events_of
 from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL

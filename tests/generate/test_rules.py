@@ -18,8 +18,7 @@ from inferdoc.generate.alerts import ALERTMANAGER, set_objects
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule, first_leaf
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.generate.pack_lint import pack_problems
+from inferdoc.generate.pack import RECORDING, RULES, pack_problems
 from inferdoc.generate.recorded import recorded
 from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 from tests.generate.conftest import GENERATED, needs_promtool

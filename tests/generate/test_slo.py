@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.slo import FAST, SLOW
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.promtool import test as promtool_test

@@ -9,9 +9,9 @@ import pytest
 
 from inferdoc.catalogue.conditions import AnyOf, Level, Move, Not
 from inferdoc.errors import InferdocError
+from inferdoc.generate.cause_rules import spoken
 from inferdoc.generate.document import MARK, apply_changes, write
 from inferdoc.generate.runbook_sections import runbook_changes
-from inferdoc.generate.wording import spoken
 from inferdoc_dev.generate.__main__ import changes, main
 from inferdoc_dev.rule_tests.templating import duration, expand, humanize, percentage
 from tests.generate.conftest import ROOT
