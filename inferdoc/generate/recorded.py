@@ -183,15 +183,12 @@ class Recorded(Rendering):
         return replace(past, harm=signal.harm, fills=_fills(reading), state=signal.unit == "bool")
 
     def peers(self, name: str) -> str | None:
-        record = self._record(name)
-        if record is None:
-            return None
-        like = ", ".join(LIKE[self.level(name)])
-        text = (
+        """Not recorded: one more series of each member, where a few rules read it."""
+        record, like = self._record(name), ", ".join(LIKE[self.level(name)])
+        return record and clause(
             f"(sum by ({like}) ({record}) - on ({like}) group_right () {record})\n"
             f"/ on ({like}) group_left () ((count by ({like}) ({record}) > 1) - 1)"
         )
-        return self._keep(self.records.now, name, f"peers{self.window}", text)
 
     def few(self, name: str, limit: float) -> str | None:
         if self.signals[name].unit != "ratio" or limit * MIN_OBSERVATIONS >= FEWEST_EVENTS:
