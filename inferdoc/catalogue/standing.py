@@ -185,7 +185,7 @@ def _observation_problems(
     if one.signal is not None:
         yield from check_known(one.signal, signals, at, "signal")
     if one.tier is not None:
-        yield from check_known(one.tier, TIER_FIGURES, at, "figure of a tier:")
+        yield from check_known(one.tier, TIER_FIGURES, at, "figure of a tier")
     if one.matches is not None and one.setting is None:
         yield Problem(at, "only a setting is matched")
     if one.matches is not None:

@@ -309,7 +309,7 @@ READINGS = {
     ),
     "no regular expression": (
         "{rate: 'vllm:request_success_total', match: {finished_reason: '~('}}",
-        '"~(" is not a regular expression',
+        'match.finished_reason: "(" is not a regular expression',
     ),
     "scale of zero": ("{gauge: 'vllm:num_requests_running', scale: 0}", "a scale of 0 loses the value"),
     "formula of an unknown term": ("{formula: 'a / b', terms: {a: {signal: waiting}}}", '"b" is no term'),

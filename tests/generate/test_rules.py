@@ -155,7 +155,7 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
     """A queue that is not split by reason, and a router under its former name."""
     queue = records["engine:inferdoc_waiting_capacity:avg5m"]
     assert queue.index("waiting_by_reason") < queue.index("avg_over_time(vllm:num_requests_waiting[5m])")
-    assert "inference_objective_request_total" in records["router:inferdoc_router_is_asked:holds"]
+    assert "inference_objective_request_total" in records["router:inferdoc_router_gets_requests:holds"]
 
 
 def test_what_only_engines_show_is_said_once(records):
