@@ -39,7 +39,7 @@ def missed(wasteful, pool: str, promised: SloSection) -> float:
     (kept,) = [
         one
         for one in shown(open_source(store=wasteful.store), Config(), catalogue, asked).objectives
-        if one.agreed and one.place.namespace == pool
+        if one.promised and one.place.namespace == pool
     ]
     return 1.0 - kept.attained.high
 
