@@ -24,7 +24,7 @@ MOST: dict[str, int] = {
     "inferdoc": 15,
     "inferdoc/agents": 3,
     "inferdoc/audit": 22,
-    "inferdoc/backtest": 98,
+    "inferdoc/backtest": 97,
     "inferdoc/bench": 85,
     "inferdoc/canary": 78,
     "inferdoc/capacity": 32,

@@ -40,13 +40,13 @@ from inferdoc.words import figure, how_many, within_sentence
 IN_CODE = re.compile(r"`([^`]+)`")
 
 
-def spoken(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -> str:
+def in_words(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -> str:
     """One condition in words: explain() with the titles of the signals and the figures of named thresholds.
 
     brief: without how long or how often, which a rule with its windows and its `for` says in its own way.
     """
     if isinstance(condition, OfParts):
-        parts = [spoken(part, catalogue, brief=brief) for part in condition.parts]
+        parts = [in_words(part, catalogue, brief=brief) for part in condition.parts]
         between = " or " if isinstance(condition, AnyOf) else " and "
         return f"not: {parts[0]}" if isinstance(condition, Not) else between.join(parts)
     if brief and isinstance(condition, Lasting):
@@ -171,9 +171,9 @@ def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
     of_role = replace(rendering, extra=_roles(recipe))
     ordered = symptoms_by_value(recipe)
     symptoms = [promql(c, of_role if c is ordered[0] else rendering) for c in ordered]
-    unsaid = [c for c, rendered in zip(ordered, symptoms, strict=True) if rendered is None]
-    if unsaid:
-        names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
+    missing = [c for c, rendered in zip(ordered, symptoms, strict=True) if rendered is None]
+    if missing:
+        names = ", ".join(sorted({leaf.signal for c in missing for leaf in leaves(c)}))
         return f"PromQL cannot express its condition on {names}"
     clauses = [rendered for rendered in symptoms if rendered is not None]
     harm = harm_beyond_symptoms(recipe)
@@ -184,7 +184,7 @@ def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
         clauses.append(reduce(lambda one, other: one.joined("or", other), impacts))
     combined = reduce(lambda one, other: one.joined("and", other), clauses)
     for condition in recipe.unless:
-        rendered = promql(condition, rendering) if sayable(condition, rendering) else None
+        rendered = promql(condition, rendering) if is_expressible(condition, rendering) else None
         combined = combined if rendered is None else combined.joined("unless", rendered)
     return combined if recipe.pool_share is None else _of_pool(combined, recipe, rendering)
 
@@ -194,7 +194,7 @@ def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
     return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
 
 
-def sayable(condition: Condition, rendering: Recorded) -> bool:
+def is_expressible(condition: Condition, rendering: Recorded) -> bool:
     """Whether a rule can express a condition with every part of it: one that rules out must not be wider than it
     is. What only says that nothing is there has no series of its own."""
     return all(promql(part, rendering) is not None for part in (condition, *leaves(condition)))
@@ -271,7 +271,7 @@ def _observation(recipe: Recipe, alert: Alert, catalogue: Catalogue) -> str:
         return f"{{{{ $value | humanize }}}} pods show it, limit {100 * recipe.pool_share:g} % of the pool"
     leaf, several = first_leaf(recipe), list(leaves(symptoms_by_value(recipe)[0]))
     signal = catalogue.signals_of_rules[leaf.signal]
-    words = within_sentence(spoken(leaf, catalogue, brief=True))
+    words = within_sentence(in_words(leaf, catalogue, brief=True))
     if alert.expr or len({each.signal for each in several}) > 1:
         return f"{words}, or {how_many(len(several) - 1, 'other condition')}" if len(several) > 1 else words
     if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit in ("bool", "unix s"):

@@ -10,7 +10,7 @@ from pathlib import Path
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cause_rules import AlertRule, spoken
+from inferdoc.generate.cause_rules import AlertRule, in_words
 from inferdoc.generate.document import FileChange, section_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
@@ -75,7 +75,7 @@ def _in_words(condition: Condition, catalogue: Catalogue) -> str:
     """In words, with the ids of the signals behind them where they are needed to look further."""
     ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals_of_rules]
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(ids))
-    return f"{spoken(condition, catalogue)} ({names})"
+    return f"{in_words(condition, catalogue)} ({names})"
 
 
 def wrapped(text: str, bullet: str = "") -> list[str]:

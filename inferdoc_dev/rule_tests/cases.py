@@ -28,7 +28,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate.baseline_rules import POOLED, YOUNG
-from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
+from inferdoc.generate.cause_rules import harm_beyond_symptoms, is_expressible
 from inferdoc.generate.recorded import Recorded, recorded
 from inferdoc.judging.conditions import promql
 from inferdoc.times import length_of
@@ -75,7 +75,7 @@ class _Maker:
         self.recipe, self.catalogue = msgspec.structs.replace(recipe, symptoms=symptoms), catalogue
         self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
         own = [c for c in recipe.unless if all(leaf.scope == "own" for leaf in leaves(c))]
-        self.unless = [c for c in own if sayable(c, rendering)]
+        self.unless = [c for c in own if is_expressible(c, rendering)]
         conditions = [*symptoms, *self.harm, *self.unless]
         self.signals = list(dict.fromkeys(name for c in conditions for name in c.signals))
         self.role = next((role for role in recipe.roles if role != "both"), None)

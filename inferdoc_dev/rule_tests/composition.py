@@ -26,7 +26,7 @@ from inferdoc.catalogue.conditions import (
 )
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
-from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, sayable
+from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, is_expressible
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import Recorded
 from inferdoc.judging.conditions import promql
@@ -313,7 +313,7 @@ class _Cause:
     @cached_property
     def barriers(self) -> list[Condition]:
         """What rules the cause out, as far as its rule says so."""
-        return [c for c in self.recipe.unless if sayable(c, self.among.rendering)]
+        return [c for c in self.recipe.unless if is_expressible(c, self.among.rendering)]
 
     @cached_property
     def exclusions(self) -> list[str]:
