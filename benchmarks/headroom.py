@@ -75,7 +75,7 @@ class Played:
         catalogue = load_catalogue(promises=[(one.id or "", one) for one in PROMISED])
         until = self.scenario.start + end
         history = read_history(open_source(store=self.store), catalogue, (), f"{end - begin:.0f}s", until)
-        (slo,) = [one for one in catalogue.slos if one.promised and one.scope.role == role]
+        (slo,) = [one for one in catalogue.slos if one.agreed and one.scope.role == role]
         return _missed(history, slo, role)
 
 

@@ -1,6 +1,6 @@
 """What the rules cost a Prometheus: series they add, and CPU of their evaluation, for a fleet of so many pods.
 
-    python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --dearest 20
+    python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --slowest 20
     python benchmarks/rule_cost.py --rules rules   the set that `inferdoc alerts build --set pages --out rules` wrote
     python benchmarks/rule_cost.py --pods 2 --minutes 0.1 --hasten 30    shorter intervals, for a trial
 
@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--scenario", default="control-steady")
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
-    parser.add_argument("--dearest", type=int, default=0, help="rules to show, those that take longest first")
+    parser.add_argument("--slowest", type=int, default=0, help="rules to show, those that take longest first")
     parser.add_argument("--most", type=int, default=0, help="records to show, those of most series first")
     parser.add_argument("--hasten", type=float, default=1.0, help="divide all intervals by this")
     given = parser.parse_args()
@@ -94,7 +94,7 @@ def main() -> None:
         dear = sorted(
             ((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0]
         )
-        for seconds, rule in dear[: given.dearest]:
+        for seconds, rule in dear[: given.slowest]:
             print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
         if given.most:
             for name, count in counted(ruled, f"topk({given.most}, count by (__name__) ({RECORDED}))"):

@@ -30,8 +30,8 @@ from rich.progress import track
 from benchmarks.measured import measured_line
 from benchmarks.process_cost import ProcessCost, in_new_process
 from inferdoc import diagnose, open_source
-from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.record_names import INFO, records_of
 from inferdoc.judging.api import Options
 from inferdoc.judging.scan import impacts, stages

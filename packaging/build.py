@@ -21,7 +21,7 @@ import yaml
 
 from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
-from inferdoc.generate.operator import KUSTOMIZATION, kustomization
+from inferdoc.generate.provisioning import KUSTOMIZATION, kustomization
 from inferdoc.prewarm.emit.parts import SCALED_OBJECT
 from inferdoc.prewarm.emit.patch_target import PATCH_TARGETS
 

@@ -118,20 +118,20 @@ def causes_page(catalogue: Catalogue) -> str:
     pages = sorted(path.stem for path in (ROOT / "runbooks").glob("*.md"))
     for name in pages:
         recipe = catalogue.recipes.get(name)
-        told = "| | | " if recipe is None else f"| {recipe.phase} | {recipe.scope} | {recipe.severity} "
+        cells = "| | | " if recipe is None else f"| {recipe.phase} | {recipe.scope} | {recipe.severity} "
         title = name if recipe is None else recipe.title.replace("|", "\\|")
-        lines.append(f"| [`{name}`]({name}.md) | {title} {told}|")
+        lines.append(f"| [`{name}`]({name}.md) | {title} {cells}|")
     listed = "\n".join(pages)
     return "\n".join(lines) + f"\n\n```{{toctree}}\n:hidden:\n\n{listed}\n```\n"
 
 
 def schema_page(schema: dict[str, Any]) -> str:
     """The JSON of a diagnosis: one table per object, in the order of the document."""
-    told = "What `inferdoc diagnose -o json` writes. Fields may be added, not changed. The schema for programs: "
-    lines = [f"# {schema.get('title', 'Diagnosis')}: the JSON", "", f"{told}{SCHEMA_LINK}.", ""]
+    intro = "What `inferdoc diagnose -o json` writes. Fields may be added, not changed. The schema for programs: "
+    lines = [f"# {schema.get('title', 'Diagnosis')}: the JSON", "", f"{intro}{SCHEMA_LINK}.", ""]
     for name, shape in schema.get("$defs", {}).items():
-        told = str(shape.get("description", "")).replace("\n", " ")
-        lines += [f"## {name}", "", *([told, ""] if told else []), "| field | type |", "| --- | --- |"]
+        text = str(shape.get("description", "")).replace("\n", " ")
+        lines += [f"## {name}", "", *([text, ""] if text else []), "| field | type |", "| --- | --- |"]
         lines += [f"| `{field}` | {type_words(kind)} |" for field, kind in shape.get("properties", {}).items()]
         lines.append("")
     return "\n".join(lines)

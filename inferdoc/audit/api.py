@@ -170,7 +170,7 @@ def watch(
 
 def needed_signals(catalogue: Catalogue) -> list[str]:
     """Every signal that a state, a quantity or a formula reads."""
-    names: dict[str, None] = dict.fromkeys((*ALWAYS_READ, *(s.signal for s in catalogue.slos if s.promised)))
+    names: dict[str, None] = dict.fromkeys((*ALWAYS_READ, *(s.signal for s in catalogue.slos if s.agreed)))
     for one in catalogue.standing.observations.values():
         if one.signal is not None:
             names[one.signal] = None

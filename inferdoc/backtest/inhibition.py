@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from inferdoc.backtest.replay import STEP_SECONDS, Firing
-from inferdoc.generate.matchers import Matcher, read_matchers
+from inferdoc.generate.alertmanager import Matcher, read_matchers
 from inferdoc.times import length_of
 
 GROUP_WAIT = "30s"

@@ -111,7 +111,7 @@ def _evaluated(rules: RuleSet, recording: ScrapedSeries, begin_ms: int, times: S
         order = list(dict.fromkeys(group["name"] for document in documents for group in document["groups"]))
         evaluation = {"evaluation_interval": f"{STEP_SECONDS}s", "group_eval_order": order}
         (folder / "test.yaml").write_text(json.dumps({"rule_files": files, **evaluation, "tests": [test]}), "utf-8")
-        said = promtool.said_of_test(folder / "test.yaml")
+        said = promtool.output_of_test(folder / "test.yaml")
     if "error" in said.lower() and not ANSWER.search(said):
         raise InferdocError(f"{rules.name}: promtool refuses these rules: {' '.join(said.split())[:400]}")
     if not ENDS.search(said):

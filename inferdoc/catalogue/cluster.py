@@ -1,17 +1,15 @@
-"""`collectors/cluster.yaml`: what Kubernetes or a probe tells of a pod, and which causes that speaks for or against."""
+"""`collectors/cluster.yaml`: what Kubernetes or a probe shows of a pod, and the causes it supports or contradicts."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from inferdoc.catalogue.content import content_file
-from inferdoc.catalogue.document import decode, nearest
-from inferdoc.catalogue.validate import Problem
+from inferdoc.catalogue.document import decode_file
+from inferdoc.catalogue.validate import Problem, check_known, check_pattern
 
 CLUSTER = "cluster.yaml"
 Outcome = Literal["alive", "slow", "hung", "refused", "down"]
@@ -45,16 +43,11 @@ class Signs(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
             at = ("signs", name)
             for key, named in (("speaks_for", sign.speaks_for), ("speaks_against", sign.speaks_against)):
                 for cause in named:
-                    if cause not in causes:
-                        yield Problem((*at, key), f'no such cause "{cause}"{nearest(cause, causes)}')
+                    yield from check_known(cause, causes, (*at, key), "cause")
             for key, text in (("message", sign.message), ("log", sign.log or "")):
-                try:
-                    re.compile(text)
-                except re.error as error:
-                    yield Problem((*at, key), f"not a regular expression: {error}")
+                yield from check_pattern(text, (*at, key))
 
 
 def load_signs(overlays: tuple[Path, ...]) -> Mapping[str, Sign]:
     """The signs of the last overlay that has the file, else the shipped ones."""
-    path = content_file("collectors", CLUSTER, overlays)
-    return {} if path is None else decode(path, Signs).signs
+    return decode_file("collectors", CLUSTER, Signs, overlays).signs

@@ -1,4 +1,4 @@
-"""What can be asked of a unit: one class per kind of condition, each with the fields that this kind reads.
+"""What can be checked of a unit: one class per kind of condition, each with the fields that this kind reads.
 
 A fact is about one signal; a group is made of other conditions. `Condition` is any of them.
 """
@@ -15,10 +15,10 @@ Scope = Literal["own", "pool", "peers", "most", "prefill", "decode"]
 When = Literal["any", "before"]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ConditionBase(msgspec.Struct, frozen=True, kw_only=True):
     """What belongs to the use of a condition and not to the fact, and what every kind answers.
 
-    because: said when it rules out. when: of what rules out, `before` counts only what began before the mechanism did,
+    because: printed when it rules out. when: of what rules out, `before` counts only what started before the mechanism,
     so that a consequence does not rule out its cause. leads: of the symptoms, the one that brings the others about: the
     episode begins with it, whatever the others did before.
     """
@@ -47,7 +47,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
 # ---- facts: of one signal ------------------------------------------------------------------------------------------
 
 
-class OfSignal(Asked, frozen=True, kw_only=True):
+class OfSignal(ConditionBase, frozen=True, kw_only=True):
     """A fact about one signal. scope: whose series, where not the unit's own (pool, peers, prefill, decode: on any of
     them; most: on at least half of the peers)."""
 
@@ -86,7 +86,7 @@ class Compared(Lasting, frozen=True, kw_only=True):
 
 
 class Move(Compared, frozen=True, kw_only=True):
-    """rises (up): at least `ratio` times the calm; falls: at most `ratio` times the calm."""
+    """rises (up): at least `ratio` times the baseline; falls: at most `ratio` times the baseline."""
 
     ratio: float
     up: bool
@@ -160,7 +160,7 @@ class Presence(OfSignal, frozen=True, kw_only=True):
 # ---- groups: of other conditions -----------------------------------------------------------------------------------
 
 
-class OfParts(Asked, frozen=True, dict=True):
+class OfParts(ConditionBase, frozen=True, dict=True):
     """Made of others. What follows from the parts is worked out once, not at every evaluation."""
 
     word: ClassVar[str]

@@ -13,8 +13,8 @@ import msgspec
 import yaml
 from msgspec import inspect
 
-from inferdoc.catalogue.parsed import parsed_texts
-from inferdoc.catalogue.yaml_text import load_yaml
+from inferdoc.catalogue.content import Folder, content_file
+from inferdoc.catalogue.yaml_text import load_yaml, parsed_texts
 from inferdoc.errors import CatalogueError
 
 T = TypeVar("T")
@@ -61,6 +61,17 @@ def read_yaml(path: Path) -> dict[str, Any]:
 def decode(path: Path, into: type[T]) -> T:
     """A YAML file as a struct, strictly: no unknown keys, no conversions. Raises CatalogueError."""
     return decode_over((path,), into)
+
+
+def decode_file(
+    folder: Folder, name: str, into: type[T], overlays: Iterable[str | Path] = (), says: str | None = None
+) -> T:
+    """A content file by name, that of the last overlay that has it, as a struct; the struct's defaults if there is
+    none. says: what the file is for, if it must be there. Raises CatalogueError."""
+    path = content_file(folder, name, overlays)
+    if path is None and says is not None:
+        raise CatalogueError(f"{folder}/{name}: not found; {says}")
+    return into() if path is None else decode(path, into)
 
 
 def decode_over(paths: Sequence[Path], into: type[T]) -> T:
@@ -233,5 +244,5 @@ def _fields_at(into: type[Any], steps: Steps) -> list[str]:
 def _struct_or_container(node: inspect.Type | None) -> inspect.Type | None:
     if not isinstance(node, inspect.UnionType):
         return node
-    wanted = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
-    return next((option for option in node.types if isinstance(option, wanted)), None)
+    containers = (inspect.StructType, inspect.DictType, inspect.ListType, inspect.VarTupleType)
+    return next((option for option in node.types if isinstance(option, containers)), None)

@@ -97,7 +97,7 @@ XIDS: dict[int, tuple[str, str]] = {
     172: ("uncorrectable SRAM error", "follow the Xid 48 beside it"),
 }
 """By code: NVIDIA's name for it in short, and its immediate action. Without codes that the catalog calls unused; for
-those without an action there the vendor is asked."""
+for those without an action, contact the vendor."""
 
 RESTART_VM, RESTART_HOST = "restart the virtual machine", "restart the host"
 RESET_ALL = "reset all GPUs and NVSwitches"

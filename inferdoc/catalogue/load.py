@@ -1,8 +1,8 @@
-"""Loads the catalogue: exporters, signals, tiers and causes, each part when it is first asked for."""
+"""Loads the catalogue: exporters, signals, tiers and causes, each part when it is first used."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
@@ -11,26 +11,27 @@ from typing import Literal, TypeVar
 import msgspec
 
 from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.calibration import Calibration
-from inferdoc.catalogue.check_observation import check_observation, read_limits
-from inferdoc.catalogue.check_recipe import CatalogueNames, check_action, check_family, check_recipe
+from inferdoc.catalogue.check_recipe import (
+    CatalogueNames,
+    check_action,
+    check_family,
+    check_observation,
+    check_recipe,
+    read_limits,
+)
 from inferdoc.catalogue.cluster import CLUSTER, Sign, Signs, load_signs
-from inferdoc.catalogue.content import content_file, content_files, content_folders, overlay_paths
-from inferdoc.catalogue.document import decode, decode_over, locate, nearest
+from inferdoc.catalogue.content import Folder, content_file, content_files, content_folders, overlay_paths
+from inferdoc.catalogue.document import decode, decode_file, decode_over, locate, nearest
 from inferdoc.catalogue.efficiency import Efficiency
-from inferdoc.catalogue.family import Family, FamilyEntry, FamilyFile, family_of
-from inferdoc.catalogue.flags import Flags
-from inferdoc.catalogue.identity import IDENTITY
-from inferdoc.catalogue.known_model import KnownModel, KnownModels
-from inferdoc.catalogue.names import NAMES
+from inferdoc.catalogue.names import IDENTITY, NAMES
 from inferdoc.catalogue.observation import Dictionary, Observation, ObservationFile
-from inferdoc.catalogue.recipe import Recipe
-from inferdoc.catalogue.recipe_file import RecipeFile, resolved
+from inferdoc.catalogue.recipe import Action, ActionFile, Recipe
+from inferdoc.catalogue.recipe_file import Family, FamilyEntry, FamilyFile, RecipeFile, family_of, resolved
 from inferdoc.catalogue.signal import Exporter, HealthRow, Marker, Signal, Tiers
 from inferdoc.catalogue.slo import Slo
 from inferdoc.catalogue.slo_file import Objectives, load_objectives
 from inferdoc.catalogue.standing import Standing, load_standing
-from inferdoc.catalogue.steps import Action, ActionFile
+from inferdoc.catalogue.tables import Calibration, Flags, HealthFile, KnownModel, KnownModels, MarkerFile, SignalFile
 from inferdoc.catalogue.validate import (
     Problem,
     Spelling,
@@ -44,6 +45,7 @@ from inferdoc.config_sections import SloSection
 from inferdoc.errors import CatalogueError
 
 Laid = TypeVar("Laid")
+One = TypeVar("One")
 Part = Literal["exporter", "signal", "tiers", "observation", "recipe"]
 SIGNALS = "signals"
 TIERS = "tiers.yaml"
@@ -58,24 +60,6 @@ OBSERVATIONS = "observations.yaml"
 STEPS = "steps.yaml"
 CALIBRATION = "calibration.yaml"
 FAMILIES = "families.yaml"
-
-
-class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """A `signals*.yaml`: signals by id."""
-
-    signals: dict[str, Signal]
-
-
-class MarkerFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`changes.yaml`: what tells that something was changed."""
-
-    markers: tuple[Marker, ...]
-
-
-class HealthFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """`health.yaml`: the monitoring table."""
-
-    rows: tuple[HealthRow, ...]
 
 
 @dataclass(frozen=True)
@@ -115,7 +99,7 @@ class Catalogue:
 
     @cached_property
     def objectives(self) -> Objectives:
-        """What is promised to whom."""
+        """The objectives and whom they cover."""
         declared = {name: signal for name, (signal, _) in self._signals.items()}
         for exporter in self.exporters.values():
             for name, readings in exporter.signals.items():
@@ -136,36 +120,37 @@ class Catalogue:
 
     @cached_property
     def markers(self) -> tuple[Marker, ...]:
-        """What tells that something was changed."""
-        path = content_file("collectors", CHANGES, self.overlays)
-        return () if path is None else decode(path, MarkerFile).markers
+        """What shows that something was changed."""
+        return decode_file("collectors", CHANGES, MarkerFile, self.overlays).markers
 
     @cached_property
     def health(self) -> tuple[HealthRow, ...]:
         """The rows of the monitoring table."""
-        path = content_file("collectors", HEALTH, self.overlays)
-        return () if path is None else decode(path, HealthFile).rows
+        return decode_file("collectors", HEALTH, HealthFile, self.overlays).rows
 
     @cached_property
     def flags(self) -> Flags:
-        """The flags of vLLM that advice names, and what tells how old an engine is."""
-        path = content_file("collectors", FLAGS, self.overlays)
-        return Flags() if path is None else decode(path, Flags)
+        """The flags of vLLM that advice names, and what shows how old an engine is."""
+        return decode_file("collectors", FLAGS, Flags, self.overlays)
 
     @cached_property
     def efficiency(self) -> Efficiency:
         """The shares of their published figures that tiers reach; a folder of one's own is laid over the shipped."""
-        return self._laid_over(EFFICIENCY, Efficiency) or Efficiency()
+        return self._laid_over(EFFICIENCY, Efficiency)
 
     @cached_property
     def models(self) -> dict[str, KnownModel]:
         """Models by short name; a folder of one's own adds and replaces."""
-        return (self._laid_over(MODELS, KnownModels) or KnownModels()).models
+        return self._laid_over(MODELS, KnownModels).models
 
-    def _laid_over(self, name: str, into: type[Laid]) -> Laid | None:
-        places = (folder / name for folder in content_folders("collectors", self.overlays))
-        paths = [path for path in places if path.is_file()]
-        return decode_over(paths, into) if paths else None
+    def _laid_over(self, name: str, into: type[Laid]) -> Laid:
+        paths = self._places("collectors", name)
+        return decode_over(paths, into) if paths else into()
+
+    def _places(self, folder: Folder, name: str) -> list[Path]:
+        """The files of one name, the shipped one first."""
+        places = (place / name for place in content_folders(folder, self.overlays))
+        return [path for path in places if path.is_file()]
 
     @cached_property
     def recipes(self) -> dict[str, Recipe]:
@@ -202,12 +187,11 @@ class Catalogue:
     @cached_property
     def calibration(self) -> Calibration:
         """How often findings were right, as measured; empty where it was not."""
-        path = content_file("diagnostics", CALIBRATION, self.overlays)
-        return Calibration() if path is None else decode(path, Calibration)
+        return decode_file("diagnostics", CALIBRATION, Calibration, self.overlays)
 
     @cached_property
     def signs(self) -> Mapping[str, Sign]:
-        """What Kubernetes tells of a pod and speaks for causes."""
+        """What Kubernetes shows of a pod, and the causes it supports."""
         return load_signs(self.overlays)
 
     @cached_property
@@ -240,7 +224,6 @@ class Catalogue:
         by_signal = check_signals(signals, self.exporters)
         found += [(self._signals[name][1], problems) for name, problems in by_signal.items()]
         found.append((self._tiers[1], check_tiers(self.tiers, self.signals)))
-        found.append((content_file("collectors", CHANGES, self.overlays) or Path(CHANGES), self._marker_problems()))
         unknown = sorted({name for row in self.health for name in row.signals} - self.signals.keys())
         rows = [Problem(("rows",), f'"{name}" is no declared signal') for name in unknown]
         rows += [
@@ -249,13 +232,15 @@ class Catalogue:
             for name in (*row.shows, *row.only_with)
             for at, words in self.dictionary.problems(name, ("rows", number))
         ]
-        found.append((content_file("collectors", HEALTH, self.overlays) or Path(HEALTH), rows))
-        reached = list(self.efficiency.problems(self.tiers.tiers.keys()))
-        found.append((content_file("collectors", EFFICIENCY, self.overlays) or Path(EFFICIENCY), reached))
-        told = list(Signs(dict(self.signs)).problems(self._recipes.keys()))
-        found.append((content_file("collectors", CLUSTER, self.overlays) or Path(CLUSTER), told))
-        flags = [Problem(("flags",), words) for words in self.flags.problems()]
-        found.append((content_file("collectors", FLAGS, self.overlays) or Path(FLAGS), flags))
+        tables = {
+            CHANGES: self._marker_problems(),
+            HEALTH: rows,
+            EFFICIENCY: self.efficiency.problems(self.tiers.tiers.keys()),
+            CLUSTER: Signs(dict(self.signs)).problems(self._recipes.keys()),
+            FLAGS: [Problem(("flags",), words) for words in self.flags.problems()],
+        }
+        for name, problems in tables.items():
+            found.append((content_file("collectors", name, self.overlays) or Path(name), list(problems)))
         for name, (observation, path) in self._observations.items():
             found.append((path, check_observation(name, observation, self.signals, self.tiers, self.dictionary)))
         around = self._surroundings()
@@ -346,8 +331,7 @@ class Catalogue:
     @cached_property
     def _tiers(self) -> tuple[Tiers, Path]:
         """A folder of one's own is laid over the shipped file: it holds only what is different."""
-        places = [place / TIERS for place in content_folders("collectors", self.overlays)]
-        paths = [path for path in places if path.is_file()]
+        paths = self._places("collectors", TIERS)
         if not paths:
             raise CatalogueError(f"collectors/{TIERS}: not found; it says what each hardware tier can do")
         return decode_over(paths, Tiers), paths[-1]
@@ -355,13 +339,7 @@ class Catalogue:
     @cached_property
     def _observations(self) -> dict[str, tuple[Observation, Path]]:
         """By name: of several files the last overlay's counts, so that a folder of one's own may set a number anew."""
-        places = [folder / OBSERVATIONS for folder in content_folders("diagnostics", self.overlays)]
-        found = {
-            name: (observation, path)
-            for path in places
-            if path.is_file()
-            for name, observation in decode(path, ObservationFile).observations.items()
-        }
+        found = self._by_name(OBSERVATIONS, ObservationFile, lambda file: file.observations)
         for file, path in self._recipes.values():
             for name, observation in file.observations.items():
                 _claim(found, name, path, ("observations", name), "observation")
@@ -370,17 +348,18 @@ class Catalogue:
 
     @cached_property
     def _actions(self) -> dict[str, tuple[Action, Path]]:
-        """By name; a folder of one's own adds and replaces, as with observations."""
-        places = [folder / STEPS for folder in content_folders("diagnostics", self.overlays)]
-        read = [(path, decode(path, ActionFile).steps) for path in places if path.is_file()]
-        return {name: (action, path) for path, steps in read for name, action in steps.items()}
+        return self._by_name(STEPS, ActionFile, lambda file: file.steps)
 
     @cached_property
     def _families(self) -> dict[str, tuple[FamilyEntry, Path]]:
-        """By name; a folder of one's own adds and replaces, as with observations."""
-        places = [folder / FAMILIES for folder in content_folders("diagnostics", self.overlays)]
-        read = [(path, decode(path, FamilyFile).families) for path in places if path.is_file()]
-        return {name: (one, path) for path, families in read for name, one in families.items()}
+        return self._by_name(FAMILIES, FamilyFile, lambda file: file.families)
+
+    def _by_name(
+        self, name: str, into: type[Laid], entries: Callable[[Laid], Mapping[str, One]]
+    ) -> dict[str, tuple[One, Path]]:
+        """The entries of a file of `diagnostics/`, each with its file; a folder of one's own adds and replaces."""
+        read = [(path, entries(decode(path, into))) for path in self._places("diagnostics", name)]
+        return {key: (one, path) for path, found in read for key, one in found.items()}
 
     @cached_property
     def _recipes(self) -> dict[str, tuple[RecipeFile, Path]]:
@@ -434,9 +413,5 @@ def _line(path: Path, problem: Problem) -> str:
 
 
 def _raise(path: Path, problems: Iterable[Problem]) -> None:
-    for problem in _first(problems):
+    for problem in problems:
         raise CatalogueError(_line(path, problem))
-
-
-def _first(problems: Iterable[Problem]) -> Iterator[Problem]:
-    yield from list(problems)[:1]

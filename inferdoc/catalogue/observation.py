@@ -7,14 +7,108 @@ observation too. `Dictionary` turns names into the conditions that the judge eva
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from inferdoc.catalogue.conditions import Condition, Not, OfSignal, Scope
+from inferdoc.catalogue.conditions import (
+    AllOf,
+    AnyOf,
+    Condition,
+    ConditionBase,
+    Fact,
+    Follow,
+    Level,
+    Move,
+    Not,
+    Odd,
+    OfSignal,
+    Presence,
+    Reaches,
+    Scope,
+    Slope,
+    Stall,
+    Turns,
+    Witnesses,
+)
 from inferdoc.catalogue.document import Steps, nearest
-from inferdoc.catalogue.kinds import GROUPS, KINDS, OPTIONS, SEVERAL, SIGNAL, fact_of
+
+SIGNAL = "signal"
+"""The key that says which signal a fact is about."""
+
+
+def in_yaml(name: str) -> str:
+    """A field as its key stands in YAML."""
+    return name.removesuffix("_")
+
+
+def _fields(kind: type[ConditionBase]) -> dict[str, structs.FieldInfo]:
+    return {info.name: info for info in structs.fields(kind)}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of fact as its key names it. value: the field that the key's value fills (None: the value is `true` and
+    says no more); sets: fields that the key itself decides."""
+
+    of: type[Fact]
+    value: str | None = None
+    sets: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def value_type(self) -> Any:
+        """The type of the key's value."""
+        return bool if self.value is None else _fields(self.of)[self.value].type
+
+    @cached_property
+    def options(self) -> dict[str, structs.FieldInfo]:
+        """The other keys that the kind reads beside its signal, with the fields that they fill."""
+        decided = {SIGNAL, self.value, *self.sets, *_fields(OfSignal)}
+        return {in_yaml(name): info for name, info in _fields(self.of).items() if name not in decided}
+
+
+KINDS: dict[str, Kind] = {
+    "above": Kind(Level, "limit", {"up": True}),
+    "below": Kind(Level, "limit", {"up": False}),
+    "rises": Kind(Move, "ratio", {"up": True}),
+    "falls": Kind(Move, "ratio", {"up": False}),
+    "slope": Kind(Slope, "per_second"),
+    "reaches": Kind(Reaches, "limit"),
+    "stalls": Kind(Stall, "work"),
+    "differs": Kind(Odd, "factor"),
+    "follows": Kind(Follow, "leader"),
+    "turns": Kind(Turns, "times"),
+    "present": Kind(Presence, None, {"there": True}),
+    "absent": Kind(Presence, None, {"there": False}),
+}
+"""Kinds of facts by their key."""
+SEVERAL: dict[str, type[AllOf | AnyOf | Witnesses]] = {kind.word: kind for kind in (AllOf, AnyOf, Witnesses)}
+"""Kinds that are made of several other observations, by their key."""
+GROUPS = (*SEVERAL, Not.word)
+"""The keys of all kinds that are made of others."""
+LIMITS = tuple(key for key, kind in KINDS.items() if kind.value == "limit")
+"""Keys whose value is a number or a named limit."""
+OTHER_SIGNALS = tuple(key for key, kind in KINDS.items() if kind.value_type is str)
+"""Keys whose value is another signal."""
+OPTIONS: dict[str, Any] = {name: info.type for kind in KINDS.values() for name, info in kind.options.items()}
+"""The keys that some kind reads beside its own, with their types."""
+
+
+def fact_of(given: Mapping[str, Any]) -> Fact:
+    """The fact that the keys of an observation say: one kind, its signal, and what it reads besides."""
+    (key,) = given.keys() & KINDS.keys()
+    kind = KINDS[key]
+    value = {} if kind.value is None else {kind.value: given[key]}
+    options = {info.name: given[name] for name, info in kind.options.items() if name in given}
+    return kind.of(signal=given[SIGNAL], **value, **kind.sets, **options)
+
+
+def kinds_with(option: str) -> list[str]:
+    """The kinds that read a key."""
+    return [key for key, kind in KINDS.items() if option in kind.options]
 
 
 class Use(msgspec.Struct, forbid_unknown_fields=True, frozen=True, omit_defaults=True, rename={"not_": "not"}):
@@ -52,7 +146,7 @@ class Observation(_Keys):  # type: ignore[misc, valid-type]  # its fields are kn
     others by name: all, any, witnesses (of those that are visible, all), not.
 
     outside: it is of what arrives, or of what somebody set, so that nothing in the fleet brings it about.
-    says: the fact as a sentence, where the name does not read like one; it is said where the fact rules a cause out.
+    says: the fact as a sentence, where the name does not read like one; it is printed if the fact rules a cause out.
     because: why this number and no other. source: where the number stands, if it is not a choice of ours.
     """
 
@@ -102,17 +196,17 @@ class Dictionary:
             if name not in self._conditions:
                 self._conditions[name] = self._built(self.observations[name])
             return self._conditions[name]
-        held = self.condition(str(name.observation or name.not_))
-        held = _among(held, name.among)
+        condition = self.condition(str(name.observation or name.not_))
+        condition = _among(condition, name.among)
         if name.not_ is not None:
-            held = Not(held)
-        return structs.replace(held, leads=True) if name.leads else held
+            condition = Not(condition)
+        return structs.replace(condition, leads=True) if name.leads else condition
 
     def says(self, name: Name) -> str:
         """The fact in words."""
         if not isinstance(name, str):
-            said = self.says(str(name.observation or name.not_))
-            return said if name.not_ is None else f"not: {said}"
+            sentence = self.says(str(name.observation or name.not_))
+            return sentence if name.not_ is None else f"not: {sentence}"
         return self.observations[name].says or name.replace("_", " ")
 
     def problems(self, name: Name, at: Steps) -> Iterator[tuple[Steps, str]]:
@@ -128,7 +222,7 @@ class Dictionary:
 
     def own_facts(self, name: Name) -> set[str]:
         """The facts that a name asserts of the unit itself and that a cause may bring about: it and those that it is
-        made of, without what must not hold, what is asked of other units, and what comes from outside."""
+        made of, without what must not hold, what concerns other units, and what comes from outside."""
         if not isinstance(name, str):
             return self.own_facts(name.observation) if name.observation and name.among == "own" else set()
         observation = self.observations[name]

@@ -1,6 +1,6 @@
 """Quantiles by name: `ttft_p95` is the histogram of `ttft_p99`, read at another place.
 
-A declared signal says where a quantile comes from; which percentile somebody promised, or wants to look at, is theirs.
+A declared signal says where a quantile comes from; which percentile an objective names, or a user looks at, is theirs.
 """
 
 from __future__ import annotations

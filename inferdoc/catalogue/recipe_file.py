@@ -4,6 +4,7 @@ it that the judge evaluates."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from msgspec import structs
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Condition, KOf, Scope, When
 from inferdoc.catalogue.observation import Dictionary, Name, Observation, Use
 from inferdoc.catalogue.recipe import (
+    Action,
     Alert,
     Certainty,
     Kind,
@@ -22,9 +24,11 @@ from inferdoc.catalogue.recipe import (
     ScopeLevel,
     Severity,
     Stage,
+    Step,
+    StepUse,
+    step_of,
 )
 from inferdoc.catalogue.signal import Tiers
-from inferdoc.catalogue.steps import Action, StepUse, step_of
 
 
 class WitnessGroup(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -43,8 +47,8 @@ class WitnessGroup(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Exclusion(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What rules the cause out: another cause, of which all needs hold on the unit, or an observation.
 
-    because: said where it rules out, instead of the sentence of the observation. when: `before`, it counts only where
-    it began before the mechanism did, so that what the cause itself brings about does not rule it out.
+    because: printed if it rules out, instead of the sentence of the observation. when: `before`, it counts only where
+    it started before the mechanism, so that what the cause itself brings about does not rule it out.
     """
 
     cause: str | None = None
@@ -63,7 +67,7 @@ class StageFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class RecipeFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """`diagnostics/<id>.yaml`. needs: all hold on one unit, overlapping in time; witnesses: of every group enough are
-    there; impact: at least one hurts users; supported_by: raises certainty; proven_by: where given, only with one of
+    there; impact: at least one affects users; supported_by: raises certainty; proven_by: where given, only with one of
     these is it proven; excluded_by: rules it out; pool_share: the named limit of `tiers.yaml` for the share of a pool;
     observations: facts of this cause alone, in a catalogue of one's own. The other fields are those of `Recipe`."""
 
@@ -178,10 +182,46 @@ def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, 
     """What rules out, with the words for it."""
     if exclusion.cause is None:
         name = str(exclusion.observation)
-        held = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))
-        return structs.replace(held, because=exclusion.because or dictionary.says(name), when=exclusion.when)
+        condition = dictionary.condition(name if exclusion.among == "own" else Use(name, among=exclusion.among))
+        return structs.replace(condition, because=exclusion.because or dictionary.says(name), when=exclusion.when)
     rival = files[exclusion.cause]
     needed = _needed(rival, dictionary)
-    held = needed[0] if len(needed) == 1 else AllOf(needed)
+    condition = needed[0] if len(needed) == 1 else AllOf(needed)
     because = exclusion.because or f"that is {rival.id}: {rival.title[:1].lower()}{rival.title[1:]}"
-    return structs.replace(held, because=because, when=exclusion.when)
+    return structs.replace(condition, because=because, when=exclusion.when)
+
+
+class FamilyEntry(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A mechanism as the file has it. says: what happens, in one sentence; shown_by: any of these observations shows
+    it, without telling its causes apart."""
+
+    title: str
+    says: str
+    phase: Phase
+    next_steps: tuple[str | StepUse, ...]
+    shown_by: tuple[Name, ...] = ()
+
+
+class FamilyFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`families.yaml`: mechanisms by name, from what brings about to what is brought about."""
+
+    families: dict[str, FamilyEntry]
+
+
+@dataclass(frozen=True)
+class Family:
+    """A mechanism. shown: what shows it, None where it is seen only in one of its causes."""
+
+    id: str
+    title: str
+    says: str
+    phase: Phase
+    next_steps: tuple[Step, ...]
+    shown: Condition | None
+
+
+def family_of(name: str, entry: FamilyEntry, dictionary: Dictionary, actions: Mapping[str, Action]) -> Family:
+    """The entry with its names resolved. Names are checked before (`Catalogue.problems`)."""
+    parts = tuple(dictionary.condition(each) for each in entry.shown_by)
+    steps = tuple(step_of(use, actions) for use in entry.next_steps)
+    return Family(name, entry.title, entry.says, entry.phase, steps, AnyOf(parts) if parts else None)

@@ -8,11 +8,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.engines import MAIN
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.aliases import HISTOGRAM_PARTS, MAIN
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.names import NameForms, load_name_forms
+from inferdoc.catalogue.names import NameForms, load_identity, load_name_forms
 from inferdoc.catalogue.signal import Exporter, Metric
 
 RULE = ":"
@@ -189,15 +187,17 @@ class NameReader:
             if declared:
                 words.setdefault((word, declared), set()).add(family)
         hidden = {key for key, each in states.items() if len(each) >= self._forms.engine_families}
-        told = [self._told(*key, each, key in hidden) for key, each in words.items()]
-        told += [self._told(*key, states[key], True) for key in hidden - words.keys()]
-        return sorted(told, key=lambda each: (not each.hidden, -each.families, each.word))
+        found_words = [self._not_understood(*key, each, key in hidden) for key, each in words.items()]
+        found_words += [self._not_understood(*key, states[key], True) for key in hidden - words.keys()]
+        return sorted(found_words, key=lambda each: (not each.hidden, -each.families, each.word))
 
-    def _told(self, word: str, declared: str | None, families: Collection[str], hidden: bool) -> NotUnderstood:
+    def _not_understood(
+        self, word: str, declared: str | None, families: Collection[str], hidden: bool
+    ) -> NotUnderstood:
         example = min(families)
         known = {key: base_name(name) for key, name in self._by_key.items() if key.startswith(f"{declared or MAIN}_")}
-        asked = f"{declared or MAIN}_{example[len(word) :].translate(self._join).lstrip('_')}"
-        near = difflib.get_close_matches(asked, known, 1, 0.5)
+        guess = f"{declared or MAIN}_{example[len(word) :].translate(self._join).lstrip('_')}"
+        near = difflib.get_close_matches(guess, known, 1, 0.5)
         return NotUnderstood(word, len(families), example, known[near[0]] if near else None, hidden)
 
     def _is_unneeded(self, family: str) -> bool:

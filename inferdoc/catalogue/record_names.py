@@ -19,7 +19,7 @@ SEEN_RECORD = "instance:inferdoc_engine:seen1d"
 """The targets that are, or within a day were, engines."""
 ROUTERS_RECORD = "instance:inferdoc_router:seen1d"
 EXPORTERS_RECORD = "instance:inferdoc_exporter:present"
-"""The targets that tell of the GPUs and containers of engine pods."""
+"""The targets that report the GPUs and containers of engine pods."""
 OF_OBSERVATIONS = ":holds"
 """How the records of observations end."""
 PREFIX = ":inferdoc_"
@@ -40,7 +40,7 @@ def fact(condition: Condition) -> Condition:
 
 
 def observations(catalogue: Catalogue) -> Mapping[Condition, str]:
-    """The observations of the dictionary by their condition, also those asked of other units."""
+    """The observations of the dictionary by their condition, also those of other units."""
     return _by_condition(catalogue.dictionary)
 
 
@@ -49,8 +49,8 @@ def _by_condition(dictionary: Dictionary) -> Mapping[Condition, str]:
     found: dict[Condition, str] = {}
     for name in dictionary.observations:
         for scope, words in AMONG.items():
-            asked = dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
-            found.setdefault(fact(asked), f"{name}{words}")
+            condition = dictionary.condition(name if scope == "own" else Use(observation=name, among=scope))
+            found.setdefault(fact(condition), f"{name}{words}")
     return found
 
 

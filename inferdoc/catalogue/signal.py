@@ -8,11 +8,11 @@ from typing import Literal
 import msgspec
 
 REQUIRED_TIER = "unknown"
-"""Of tiers.yaml: cautious figures of hardware that nothing tells."""
+"""Of tiers.yaml: cautious values for hardware that nothing identifies."""
 TRANSFER = "transfer_seconds_per_gb"
 """The signal whose band follows from the network of a tier."""
 CAUTIOUS_HOST, CAUTIOUS_NIC = 12.5e9, 12.5
-"""Bytes/s and Gb/s where not even that tier tells them, as a tiers.yaml of another release may not: PCIe Gen3, and the
+"""Bytes/s and Gb/s if not even that tier has them, as a tiers.yaml of another release may not: PCIe Gen3, and the
 slowest network of a tier."""
 
 Direction = Literal["up", "down", "either", "info"]
@@ -190,7 +190,7 @@ class Exporter(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """A normalised quantity. floor: the smallest change that can matter, in its unit (below it nothing `rises`);
     top: the most it can be (1 for a share), least: the least: less is no measurement;
-    harm: the direction that hurts; enable: what to switch on where it is absent; feature: it exists only where an
+    harm: the direction that is bad for users; enable: what to enable if it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
     feature; between_roles: it is about what prefill hands to decode, so where the roles run apart its absence is
     blindness; unit: `bits` is a mask of
@@ -212,7 +212,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What tells that something was changed. kind: config, version, capacity; either labels of an info metric, or a
+    """What shows that something was changed. kind: config, version, capacity; either labels of an info metric, or a
     signal that moves only when somebody moves it."""
 
     kind: Literal["config", "version", "capacity"]
@@ -304,7 +304,7 @@ class Tier(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class RoleSigns(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """What tells the role of a pod. labels: of its series; pod_labels: of kube_pod_labels; words: role -> regular
+    """What shows the role of a pod. labels: of its series; pod_labels: of kube_pod_labels; words: role -> regular
     expression for the whole of a label or of the pod's name."""
 
     labels: tuple[str, ...]

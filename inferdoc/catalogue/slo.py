@@ -1,4 +1,4 @@
-"""What is promised to whom: one service level objective, and which of several holds in a place.
+"""One service level objective and whom it covers, and which of several holds in a place.
 
 Declared in alerts/slo.yaml (shipped, or in an overlay folder beside your rules) or in [[slo]] of inferdoc.toml; either
 way it becomes the same object, and diagnosis, alerts, burn rates, boards, audit, capacity and `inferdoc slo` read it.
@@ -11,6 +11,31 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from inferdoc.catalogue.signal import Reading, Signal, Term
+from inferdoc.times import length_of
+
+
+@dataclass(frozen=True)
+class Burn:
+    """spent: share of the period's budget that is gone when this rate lasted for the long window."""
+
+    spent: float
+    long: str
+    short: str
+
+    def factor(self, period: str) -> float:
+        """How many times faster than sustainable the budget burns."""
+        return self.spent * length_of(period) / length_of(self.long)
+
+
+FAST = (Burn(0.02, "1h", "5m"), Burn(0.05, "6h", "30m"))
+SLOW = (Burn(0.10, "1d", "2h"), Burn(0.10, "3d", "6h"))
+"""The pairs of the SRE workbook, chapter "Alerting on SLOs"."""
+
+
+def windows() -> list[str]:
+    """Every window that a pair looks at, the shortest first."""
+    return sorted({window for burn in (*FAST, *SLOW) for window in (burn.short, burn.long)}, key=length_of)
+
 
 Kind = Literal["latency", "share", "level"]
 """latency: a share of the observations of a histogram lies within the target; share: bad events of all are at most the
@@ -18,7 +43,7 @@ target; level: the signal is at most the target, and there are no events to coun
 
 
 class ServedPool(Protocol):
-    """A pool as objectives tell pools apart. cluster, namespace: empty where no label tells."""
+    """A pool as objectives distinguish pools. cluster, namespace: empty if no label names it."""
 
     @property
     def cluster(self) -> str: ...
@@ -38,7 +63,7 @@ OF_PODS = ("tier", "role")
 
 @dataclass(frozen=True)
 class Audience:
-    """Whom an objective is promised to; None or empty: anybody. tenant: (label, value) pairs of the series."""
+    """Whom an objective covers; None or empty: everybody. tenant: (label, value) pairs of the series."""
 
     cluster: str | None = None
     namespace: str | None = None
@@ -82,8 +107,8 @@ class Audience:
 
 @dataclass(frozen=True)
 class Slo:
-    """signal: a quantile (ttft_p99), a share (error_share) or another signal, held to at most `target` in its unit;
-    good: the share of events that has to be good, over `window`, None for a level; promised: not only a starting point;
+    """signal: a quantile (ttft_p99), a share (error_share) or another signal, at most `target` in its unit;
+    good: the share of events that has to be good, over `window`, None for a level; agreed: not only a starting point;
     burn: whether rules watch its burn rate; where: the file and the place it is declared in."""
 
     id: str
@@ -94,7 +119,7 @@ class Slo:
     good: float | None
     window: str
     scope: Audience = Audience()
-    promised: bool = True
+    agreed: bool = True
     burn: bool = True
     where: str = ""
 
@@ -115,16 +140,16 @@ def events_of(signal: Signal, reading: Reading | None = None) -> tuple[Term, Ter
 
 
 def in_force(slos: Iterable[Slo], pool: ServedPool) -> dict[str, Slo]:
-    """The objectives of a pool by signal: of several on one signal the one that names more of it, then the later. What
-    is promised to tenants alone is no limit of the pool."""
+    """The objectives of a pool by signal: of several on one signal the one that names more of it, then the later. An
+    objective of tenants alone is no limit of the pool."""
     fitting = [slo for slo in slos if not slo.scope.tenant and slo.scope.holds(pool)]
     return {slo.signal: slo for slo in sorted(fitting, key=lambda slo: len(slo.scope.fields))}
 
 
 def limits(slos: Iterable[Slo], pool: ServedPool) -> dict[str, float]:
-    """What is promised to the users of a pool: signal -> target in its unit."""
-    promised = (slo for slo in slos if slo.promised)
-    return {name: slo.target for name, slo in in_force(promised, pool).items()}
+    """The objectives of the users of a pool: signal -> target in its unit."""
+    agreed = (slo for slo in slos if slo.agreed)
+    return {name: slo.target for name, slo in in_force(agreed, pool).items()}
 
 
 def narrower(slo: Slo, slos: Iterable[Slo]) -> list[Slo]:

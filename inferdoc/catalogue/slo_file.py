@@ -124,7 +124,7 @@ def _objectives(section: SloSection, where: str, period: str, signals: Mapping[s
 
 
 def _signal(name: str, percentile: float | None, where: str, signals: Mapping[str, Signal]) -> tuple[str, Kind]:
-    """The signal that is held to the target, and what is counted."""
+    """The signal that is compared with the target, and what is counted."""
     known = families(signals)
     if name in known and percentile is None:
         raise CatalogueError(f"{where}.percentile: missing; {name} is a histogram: write for example percentile 99")
@@ -171,14 +171,14 @@ def _slo(section: SloSection, name: str, kind: Kind, level: Level, target: float
         good=None if good is None else round(good, 9),
         window=section.window or period,
         scope=scope,
-        promised=section.promised,
+        agreed=section.promised,
         burn=section.burn and kind != "level",
         where=where,
     )
 
 
 def _from_former(entry: SloEntry, where: str, signals: Mapping[str, Signal]) -> SloSection:
-    """The same said with a signal. Raises CatalogueError where none reads that series."""
+    """The same objective by its signal. Raises CatalogueError where none reads that series."""
     assert entry.objective is not None
     plain = {name: getattr(entry, name) for name in SloSection.__struct_fields__}
     if entry.latency is not None:
@@ -209,20 +209,20 @@ def _agreeing(slos: Iterable[Slo]) -> list[Slo]:
     for slo in slos:
         key = (slo.signal, slo.scope)
         known = kept.get(key)
-        if known is not None and known.promised and slo.promised:
+        if known is not None and known.agreed and slo.agreed:
             if (known.target, known.window) != (slo.target, slo.window):
                 raise CatalogueError(
                     f"{slo.where}: {slo.signal} for {slo.scope.text} is at most {slo.target:g} over {slo.window} here, "
                     f"and at most {known.target:g} over {known.window} in {known.where}: keep one of them"
                 )
             continue
-        if known is None or slo.promised:
+        if known is None or slo.agreed:
             kept[key] = slo
-    promised = [slo for slo in kept.values() if slo.promised]
-    replaced = {(_family(slo.signal), slo.scope) for slo in promised}
-    found = [slo for slo in kept.values() if slo.promised or (_family(slo.signal), slo.scope) not in replaced]
-    taken = {slo.id for slo in promised}
-    found = [slo if slo.promised or slo.id not in taken else replace(slo, id=f"{slo.id}-start") for slo in found]
+    agreed = [slo for slo in kept.values() if slo.agreed]
+    replaced = {(_family(slo.signal), slo.scope) for slo in agreed}
+    found = [slo for slo in kept.values() if slo.agreed or (_family(slo.signal), slo.scope) not in replaced]
+    taken = {slo.id for slo in agreed}
+    found = [slo if slo.agreed or slo.id not in taken else replace(slo, id=f"{slo.id}-start") for slo in found]
     names: dict[str, Slo] = {}
     for slo in found:
         if slo.id in names:

@@ -1,10 +1,46 @@
-"""What values a signal can take, as its declaration tells: shares are at most 1, `1 + a / b` is at least 1."""
+"""What values a signal can take, as its declaration shows: shares are at most 1, `1 + a / b` is at least 1."""
 
 from __future__ import annotations
 
 import ast
+from functools import lru_cache
 
 from inferdoc.catalogue.signal import Reading, Signal
+
+FUNCTIONS = ("clamp_min", "clamp_max")
+ALLOWED = "only names of terms, numbers, + - * / ( ), clamp_min(x, number) and clamp_max(x, number) are allowed"
+
+
+class FormulaError(ValueError):
+    """A formula that is not plain arithmetic."""
+
+
+@lru_cache(maxsize=1024)
+def names_in(formula: str) -> frozenset[str]:
+    """The terms that a formula uses. Raises FormulaError where it is anything but arithmetic."""
+    try:
+        tree = ast.parse(formula.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise FormulaError(f'"{formula}" is not arithmetic') from None
+    return frozenset(_names(tree, formula))
+
+
+def _names(node: ast.expr, formula: str) -> set[str]:
+    match node:
+        case ast.Name(id=name):
+            return {name}
+        case ast.Constant(value=int() | float() as value) if not isinstance(value, bool):
+            return set()
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return _names(operand, formula)
+        case ast.BinOp(left=left, op=ast.Add() | ast.Sub() | ast.Mult() | ast.Div(), right=right):
+            return _names(left, formula) | _names(right, formula)
+        case ast.Call(func=ast.Name(id=name), args=[first, ast.Constant(value=int() | float())], keywords=[]) if (
+            name in FUNCTIONS
+        ):
+            return _names(first, formula)
+    raise FormulaError(f'"{formula}": {ALLOWED}')
+
 
 Span = tuple[float, float]
 """The least and the most."""
@@ -60,7 +96,7 @@ def _value(node: ast.expr) -> Span:
 def deciding(factor: float, by: float, up: bool, signal: Signal) -> tuple[str, ...]:
     """Which of the two limits on a comparison can decide, "factor" (so many times the usual value) or "by" (so much
     beyond it): one that the other implies wherever the signal can stand says nothing. Of what is on or off, by how much
-    it changed; where codes say which, it is 0 or 1 and any change tells."""
+    it changed; where codes say which, it is 0 or 1 and any change counts."""
     low, high = span(signal)
     if all(reading.codes for reading in signal.readings):
         return ()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
@@ -10,7 +9,8 @@ from typing import Literal
 import msgspec
 
 from inferdoc.catalogue.content import content_files
-from inferdoc.catalogue.document import decode, locate, nearest
+from inferdoc.catalogue.document import decode, locate
+from inferdoc.catalogue.validate import Problem, check_known, check_pattern, exactly_one
 from inferdoc.errors import CatalogueError
 from inferdoc.times import length_of
 
@@ -80,12 +80,11 @@ class StateStep(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class State(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """One standing state. needs: observations that must all hold; any_of: at least one besides; unless: none of these;
     covered_by: states that say the same and more; scope: judged pod by pod, or on the mean over the pods of a pool;
-    roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is told
-    earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says why it
-    costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is
-    visible only where an optional feature is in use, so that without it there is nothing to tell;
-    affects_users: whether users notice it, so that a fleet in this state is not healthy; runbook: the page of
-    the cause it leads to.
+    roles: of the pools it concerns; horizon: the shortest window that shows it (a day has a night), sooner: it is
+    reported earlier where these hold; waste: the named formula of `inferdoc.audit.waste` (None: no figure, `costs` says
+    why it costs all the same); bound: "up to" where the figure is an upper bound; feature: what it needs is visible
+    only where an optional feature is in use, so that without it there is nothing to report; affects_users: whether
+    users notice it, so that a fleet in this state is not healthy; runbook: the page of the cause it leads to.
     """
 
     id: str
@@ -149,7 +148,9 @@ class Standing(msgspec.Struct, frozen=True):
     ) -> list[str]:
         """What is wrong with the whole, one line each."""
         found = [
-            p for name, one in self.observations.items() for p in _observation_problems(name, one, signals, limits)
+            str(problem)
+            for name, one in self.observations.items()
+            for problem in _observation_problems(name, one, signals, limits)
         ]
         used = {name for state in self.states.values() for name in state.observations}
         found += [f"observations.{name}: no state names it" for name in sorted(self.observations.keys() - used)]
@@ -161,47 +162,37 @@ class Standing(msgspec.Struct, frozen=True):
         if not state.needs:
             yield "needs: at least one observation"
         for name in state.observations:
-            if name not in self.observations:
-                yield f'no such observation "{name}"{nearest(name, self.observations)}'
+            yield from map(str, check_known(name, self.observations, (), "observation"))
         for name in state.covered_by:
-            if name not in self.states:
-                yield f'covered_by: no such state "{name}"{nearest(name, self.states)}'
+            yield from map(str, check_known(name, self.states, ("covered_by",), "state"))
         if state.sooner and not state.horizon:
             yield "sooner: without a horizon there is nothing to shorten"
-        if state.runbook is not None and state.runbook not in recipes:
-            yield f'runbook: no cause "{state.runbook}"{nearest(state.runbook, recipes)}'
+        if state.runbook is not None:
+            yield from map(str, check_known(state.runbook, recipes, ("runbook",), "cause"))
         for flag in (flag for step in state.next_steps for flag in step.flags):
             if flag not in flags:
                 yield f"next_steps: {flag} is not in vllm-flags.yaml"
 
 
-def _observation_problems(name: str, one: Absolute, signals: Collection[str], limits: Collection[str]) -> Iterator[str]:
-    at = f"observations.{name}"
-    given = [kind for kind in SUBJECTS if getattr(one, kind) is not None]
-    if len(given) != 1:
-        yield f"{at}: exactly one of {', '.join(SUBJECTS)} is needed; given: {', '.join(given) or 'none'}"
-    tests = [kind for kind in ("above", "below", "matches") if getattr(one, kind) is not None]
-    if len(tests) != 1:
-        yield f"{at}: exactly one of above, below, matches is needed; given: {', '.join(tests) or 'none'}"
-    if one.signal is not None and one.signal not in signals:
-        yield f'{at}: no such signal "{one.signal}"{nearest(one.signal, signals)}'
-    if one.tier is not None and one.tier not in TIER_FIGURES:
-        yield f'{at}: a tier has no figure "{one.tier}"{nearest(one.tier, TIER_FIGURES)}'
+def _observation_problems(
+    name: str, one: Absolute, signals: Collection[str], limits: Collection[str]
+) -> Iterator[Problem]:
+    at = ("observations", name)
+    for kinds in (SUBJECTS, ("above", "below", "matches")):
+        given = [kind for kind in kinds if getattr(one, kind) is not None]
+        if len(given) != 1:
+            yield Problem(at, exactly_one(kinds, given))
+    if one.signal is not None:
+        yield from check_known(one.signal, signals, at, "signal")
+    if one.tier is not None:
+        yield from check_known(one.tier, TIER_FIGURES, at, "figure of a tier")
     if one.matches is not None and one.setting is None:
-        yield f"{at}: only a setting is matched"
-    if one.matches is not None and not _compiles(one.matches):
-        yield f'{at}: "{one.matches}" is not a regular expression'
+        yield Problem(at, "only a setting is matched")
+    if one.matches is not None:
+        yield from check_pattern(one.matches, at)
     for limit in (one.above, one.below, one.share):
-        if limit is not None and limit not in limits:
-            yield f'{at}: no such limit "{limit}"{nearest(limit, limits)}'
-
-
-def _compiles(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
+        if limit is not None:
+            yield from check_known(limit, limits, at, "limit")
 
 
 def load_standing(overlays: tuple[Path, ...] = ()) -> Standing:
@@ -217,8 +208,7 @@ def load_standing(overlays: tuple[Path, ...] = ()) -> Standing:
             where = locate(file, ("id",))
             raise CatalogueError(f'{where}: expected "{file.stem}" as the file is named, got "{state.id}"')
         for name in state.observations:
-            if name not in observations:
-                hint = nearest(name, observations)
-                raise CatalogueError(f'{file}: no such observation "{name}"{hint}')
+            for problem in check_known(name, observations, (), "observation"):
+                raise CatalogueError(f"{file}: {problem}")
         states[state.id] = state
     return Standing(dict(observations), states)

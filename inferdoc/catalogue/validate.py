@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from inferdoc.catalogue.document import Steps, dotted, nearest
-from inferdoc.catalogue.formula import FormulaError, names_in
 from inferdoc.catalogue.signal import REQUIRED_TIER, Band, Exporter, Figure, Metric, Reading, Signal, Term, Tiers
+from inferdoc.catalogue.span import FormulaError, names_in
 
 READING_KINDS = ("gauge", "rate", "increase", "change", "quantile", "mean", "formula", "info", "telemetry", "cohort")
 TERM_KINDS = ("gauge", "rate", "increase", "change", "signal")
@@ -25,6 +25,10 @@ READS: dict[str, tuple[str, ...]] = {
     "mean": ("histogram", "summary"),
     "info": ("info",),
 }
+TIER_FIGURES = (
+    *("memory_gib", "memory_gbps", "bf16_tflops", "fp8_tflops", "fp4_tflops"),
+    *("link_gbps", "host_gbps", "nic_gbits", "cold_start_s"),
+)
 UNLISTED_LABELS = frozenset({"le", "quantile", "job", "instance", "pod", "namespace", "container", "cluster", "node"})
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d|w))+")
@@ -38,7 +42,7 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{dotted(self.steps)}: {self.message}"
+        return f"{dotted(self.steps)}: {self.message}" if self.steps else self.message
 
 
 @dataclass(frozen=True)
@@ -167,27 +171,32 @@ def _check_name(
     if spelling is None:
         yield Problem((*at, kind), f'no exporter has a metric "{name}"{nearest(name, known)}')
         return
-    wanted = READS[kind] if not suffix else SUFFIXES[suffix] if "counter" in READS[kind] else ()
-    if spelling.metric.type not in wanted:
+    types = READS[kind] if not suffix else SUFFIXES[suffix] if "counter" in READS[kind] else ()
+    if spelling.metric.type not in types:
         what = f"{spelling.metric.type}'s {suffix}" if suffix else spelling.metric.type
         yield Problem((*at, kind), f'{kind} reads a {" or ".join(READS[kind])}; "{name}" is a {what}')
     for label, value in match.items():
-        if not _compiles(value):
-            yield Problem((*at, "match", label), f'"{value}" is not a regular expression')
+        body = value.removeprefix("!")
+        if body.startswith("~"):
+            yield from check_pattern(body[1:], (*at, "match", label))
         declared = spelling.metric.labels
         if name == spelling.current and declared and label not in declared and label not in UNLISTED_LABELS:
             yield Problem((*at, "match", label), f'"{name}" has no label "{label}"{nearest(label, declared)}')
 
 
-def _compiles(matcher: str) -> bool:
-    body = matcher.removeprefix("!")
-    if not body.startswith("~"):
-        return True
+def check_pattern(pattern: str, at: Steps) -> Iterator[Problem]:
+    """A regular expression that does not compile."""
     try:
-        re.compile(body[1:])
-    except re.error:
-        return False
-    return True
+        re.compile(pattern)
+    except re.error as error:
+        yield Problem(at, f'"{pattern}" is not a regular expression: {error}')
+
+
+def check_known(name: str, names: Iterable[str], at: Steps, what: str) -> Iterator[Problem]:
+    """A name that nothing declares. what: the kind of thing it names."""
+    known = list(names)
+    if name not in known:
+        yield Problem(at, f'no such {what} "{name}"{nearest(name, known)}')
 
 
 def _reaches(start: str, name: str, signals: Mapping[str, Signal], seen: set[str]) -> bool:
@@ -201,12 +210,11 @@ def _reaches(start: str, name: str, signals: Mapping[str, Signal], seen: set[str
 
 def check_signal_name(name: str, at: Steps, signals: Collection[str]) -> Iterator[Problem]:
     """A signal that is not declared."""
-    if name not in signals:
-        yield Problem(at, f'no such signal "{name}"{nearest(name, signals)}')
+    yield from check_known(name, signals, at, "signal")
 
 
 def exactly_one(kinds: Iterable[str], given: list[str]) -> str:
-    """What is said where exactly one of several keys is needed."""
+    """The message if exactly one of several keys is needed."""
     return f"exactly one of {', '.join(kinds)} is needed; given: {', '.join(given) or 'none'}"
 
 
@@ -220,10 +228,7 @@ def check_exporter(exporter: Exporter) -> list[Problem]:
     if exporter.page == "engine" and not exporter.family:
         problems.append(Problem(("family",), "an engine needs the first word of its series"))
     for index, unneeded in enumerate(exporter.unneeded):
-        try:
-            re.compile(unneeded.names)
-        except re.error as error:
-            problems.append(Problem(("unneeded", index, "names"), f"not a regular expression: {error}"))
+        problems += check_pattern(unneeded.names, ("unneeded", index, "names"))
     for name, metric in exporter.metrics.items():
         for index, old in enumerate(metric.formerly):
             at: Steps = ("metrics", name, "formerly", index)
@@ -233,13 +238,11 @@ def check_exporter(exporter: Exporter) -> list[Problem]:
                 problems.append(Problem(at, f'"{old.name}" is the former name of "{claimed[old.name]}" already'))
             claimed[old.name] = name
     for name, line in exporter.log_lines.items():
-        try:
-            groups = re.compile(line.pattern).groupindex
-        except re.error as error:
-            problems.append(Problem(("log_lines", name, "pattern"), f"not a regular expression: {error}"))
-        else:
-            if not groups:
-                problems.append(Problem(("log_lines", name, "pattern"), "needs at least one named group"))
+        where: Steps = ("log_lines", name, "pattern")
+        wrong = list(check_pattern(line.pattern, where))
+        if not wrong and not re.compile(line.pattern).groupindex:
+            wrong.append(Problem(where, "needs at least one named group"))
+        problems += wrong
     return problems
 
 
@@ -256,19 +259,8 @@ def check_tiers(tiers: Tiers, signals: Collection[str]) -> list[Problem]:
     for name, tier in tiers.tiers.items():
         at: Steps = ("tiers", name)
         for index, pattern in enumerate(tier.names):
-            if not _compiles(f"~{pattern}"):
-                problems.append(Problem((*at, "names", index), f'"{pattern}" is not a regular expression'))
-        for key in (
-            "memory_gib",
-            "memory_gbps",
-            "bf16_tflops",
-            "fp8_tflops",
-            "fp4_tflops",
-            "link_gbps",
-            "host_gbps",
-            "nic_gbits",
-            "cold_start_s",
-        ):
+            problems += check_pattern(pattern, (*at, "names", index))
+        for key in TIER_FIGURES:
             figure: Figure | None = getattr(tier, key)
             if figure is not None and figure.value <= 0:
                 problems.append(Problem((*at, key, "value"), f"expected more than 0, got {figure.value:g}"))

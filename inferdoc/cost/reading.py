@@ -147,7 +147,7 @@ def late_shares(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) ->
     """At least so many of the requests of each pool missed something that is promised: the worst of its objectives,
     since histograms do not tell whether two of them were missed by the same requests. Pools of which nothing is
     promised or counted are left out."""
-    promised = [slo for slo in slos if slo.promised and slo.kind == "latency"]
+    promised = [slo for slo in slos if slo.agreed and slo.kind == "latency"]
     found: dict[Pool, float] = {}
     for pool in pools:
         for slo in in_force(promised, pool).values():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.signal import REQUIRED_TIER
 from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.fleet.workloads import workload

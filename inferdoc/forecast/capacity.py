@@ -131,7 +131,7 @@ class PoolCapacity:
 
 def signals_for(slos: Sequence[Slo]) -> tuple[str, ...]:
     """What has to be read: load, latencies, and the quantiles that are promised."""
-    promised = (slo.signal for slo in slos if slo.promised and slo.kind == "latency")
+    promised = (slo.signal for slo in slos if slo.agreed and slo.kind == "latency")
     return tuple(dict.fromkeys((*SERVED.values(), "running", "e2e_mean", *LATENCIES, *promised)))
 
 

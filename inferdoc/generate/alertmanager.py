@@ -2,23 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import yaml
 
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode, locate
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.errors import CatalogueError
+from inferdoc.errors import CatalogueError, InferdocError
 from inferdoc.generate.cause_rules import COMPONENT, AlertRule, alert_name
+from inferdoc.generate.document import plain_yaml
 from inferdoc.times import length_of
+
+MATCHER = re.compile(r'\s*([a-zA-Z_]\w*)\s*(=~|!~|!=|=)\s*"?((?:[^"\\]|\\.)*)"?\s*')
+
+
+@dataclass(frozen=True)
+class Matcher:
+    """One matcher of Alertmanager on a label; a label that is not there is empty."""
+
+    label: str
+    sign: str
+    value: str
+
+    def fits(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels fit; patterns match the whole value."""
+        own = labels.get(self.label, "")
+        same = bool(re.fullmatch(self.value, own)) if "~" in self.sign else own == self.value
+        return same != self.sign.startswith("!")
+
+
+def read_matchers(texts: Iterable[str], path: Path) -> tuple[Matcher, ...]:
+    """Matchers as written in a file. Raises InferdocError for one that cannot be read."""
+    found = []
+    for text in texts:
+        read = MATCHER.fullmatch(text)
+        if read is None:
+            raise InferdocError(f'{path}: matcher {text!r} cannot be read; write label="value"')
+        found.append(Matcher(read[1], read[2], read[3].replace('\\"', '"').replace("\\\\", "\\")))
+    return tuple(found)
+
 
 Receiver = dict[str, Any]
 OURS = f'component="{COMPONENT}"'
 TOGETHER = (("namespace", "model_name"), ("namespace", "pod"), ("namespace",))
-"""What the alert of a cause and those of its effects have in common, by what the former tells."""
+"""What the alert of a cause and those of its effects have in common, by what the former names."""
 
 
 class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -33,7 +66,7 @@ class Route(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Inhibition(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
-    """While an alert that matches `source` fires, those that match `target` and agree in `equal` are held back.
+    """While an alert that matches `source` fires, those that match `target` and agree in `equal` are inhibited.
 
     equal: labels that both must carry; equal_if_set: labels that may be missing, but then on both.
     """
@@ -81,32 +114,32 @@ def load_routing(overlays: tuple[Path, ...] = ()) -> Routing:
 
 def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]) -> list[Inhibition]:
     """One inhibition per cause that explains others: its effects are no tickets of their own in the same model; of one
-    that tells no model, of the same pod, or else of the same namespace.
+    that names no model, of the same pod, or else of the same namespace.
 
     A load that grew explains the limits it reaches (`limit`); of whatever else it sets off it is the driver, not the
-    story, and is held back in turn. Where two may bring about each other, the one that explains more holds back the
-    other: two that held each other back would both be silent.
+    story, and is inhibited in turn. Where two may bring about each other, the one that explains more inhibits the
+    other: two that inhibited each other would both be silent.
     """
     own = {each.cause: each for each in rules if each.name == alert_name(each.cause) and each.cause in recipes}
     names = {cause: each.name for cause, each in own.items()}
-    held: dict[str, set[str]] = {}
+    inhibited: dict[str, set[str]] = {}
     for cause in names:
         for effect in recipes[cause].effects:
             if effect not in names:
                 continue
             if _holds_back(recipes[cause], recipes[effect]):
-                held.setdefault(cause, set()).add(names[effect])
+                inhibited.setdefault(cause, set()).add(names[effect])
             elif recipes[cause].kind == "load" and recipes[effect].kind != "load":
-                held.setdefault(effect, set()).add(names[cause])
+                inhibited.setdefault(effect, set()).add(names[cause])
     return [
         Inhibition(
             f"{recipes[cause].title}: these are its effects, or drove it",
             (f'alertname="{names[cause]}"',),
-            (f'alertname=~"{"|".join(sorted(held[cause]))}"', 'kind="cause"'),
+            (f'alertname=~"{"|".join(sorted(inhibited[cause]))}"', 'kind="cause"'),
             next(labels for labels in TOGETHER if set(labels) <= set(own[cause].by)),
         )
         for cause in names
-        if cause in held
+        if cause in inhibited
     ]
 
 
@@ -119,8 +152,8 @@ def _holds_back(cause: Recipe, effect: Recipe) -> bool:
 
 def _standing(recipe: Recipe) -> tuple[int, int, str]:
     """Who holds back whom of two related causes: a mechanism, then a load, then a limit; then who explains more."""
-    rung = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
-    return rung, len(recipe.effects), recipe.id
+    rank = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
+    return rank, len(recipe.effects), recipe.id
 
 
 def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:
@@ -173,3 +206,117 @@ def _present(labels: tuple[str, ...], given: tuple[str, ...]) -> list[str]:
     """Matchers that ask for a label to be there, where none does yet."""
     named = {matcher.partition("=")[0].rstrip("!") for matcher in given}
     return [f'{label}=~".+"' for label in labels if label not in named]
+
+
+BEGIN, END = "# inferdoc: begin", "# inferdoc: end"
+MARKED = re.compile(rf"^[ ]*{BEGIN}\n.*?^[ ]*{END}\n", re.MULTILINE | re.DOTALL)
+SEVERITIES = ("critical", "warning", "info", "none")
+
+
+def merged(
+    text: str, path: Path, routing: Routing, inhibitions: Sequence[Inhibition], receivers: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """The configuration with ours in it, and what of it may hold back our alerts. receivers: name of ours -> name of
+    one that is there.
+
+    Raises InferdocError for a file that is no configuration, a name that clashes or is not there, and a list in flow
+    style.
+    """
+    bare = MARKED.sub("", text if text.endswith("\n") else f"{text}\n")
+    document = _document(bare, path)
+    theirs = [str(each.get("name")) for each in document.get("receivers") or ()]
+    for name in receivers.values():
+        if name not in theirs:
+            raise InferdocError(f"{path}: no receiver is called {name!r}; it has {', '.join(theirs)}")
+    added = [each for each in routing.receivers if each["name"] not in receivers]
+    for each in added:
+        if each["name"] in theirs:
+            raise InferdocError(
+                f"{path}: a receiver {each['name']!r} is there already; use it with --receiver "
+                f"{each['name']}={each['name']}, or rename it"
+            )
+    route = _renamed(sub_route(routing), receivers)
+    for keys, items in (
+        (("route", "routes"), [route]),
+        (("receivers",), added),
+        (("inhibit_rules",), inhibit_rules(routing, inhibitions)),
+    ):
+        bare = _with_items(bare, keys, items, path)
+    _refuse_changes(document, _document(bare, path), path)
+    return bare, list(_holding_back(document, path))
+
+
+def _document(text: str, path: Path) -> dict[str, Any]:
+    try:
+        found = yaml.load(text, yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        raise InferdocError(f"{path}: not YAML: {' '.join(str(error).split())}") from None
+    if not isinstance(found, dict) or not isinstance(found.get("route"), dict):
+        raise InferdocError(f"{path}: no Alertmanager configuration: `route` is missing")
+    return found
+
+
+def _renamed(route: dict[str, Any], receivers: Mapping[str, str]) -> dict[str, Any]:
+    below = {"routes": [_renamed(each, receivers) for each in route["routes"]]} if "routes" in route else {}
+    return {**route, "receiver": receivers.get(route["receiver"], route["receiver"]), **below}
+
+
+def _with_items(text: str, keys: tuple[str, ...], items: Sequence[Any], path: Path) -> str:
+    """The text with items at the front of a list, between the marks."""
+    if not items:
+        return text
+    mapping: Any = yaml.compose(text, yaml.CSafeLoader)
+    indent = 0
+    for key in keys[:-1]:
+        mapping = next(value for name, value in mapping.value if name.value == key)
+        indent = mapping.start_mark.column
+        if mapping.flow_style:
+            raise InferdocError(f"{path}: {key} is in flow style; write it as a block, one key a line")
+    lines = text.splitlines(keepends=True)
+    place = next(((name, value) for name, value in mapping.value if name.value == keys[-1]), None)
+    if place is None:
+        at = mapping.start_mark.line if keys[:-1] else len(lines)
+        return "".join([*lines[:at], f"{' ' * indent}{keys[-1]}:\n", _block(items, indent), *lines[at:]])
+    name, value = place
+    at = name.end_mark.line + 1
+    if value.value and value.value != "null" and value.flow_style:
+        raise InferdocError(f"{path}: {'.'.join(keys)} is in flow style; write it as a block, one item a line")
+    if isinstance(value, yaml.SequenceNode) and value.value:
+        return "".join([*lines[:at], _block(items, value.start_mark.column), *lines[at:]])
+    if value.end_mark.index > value.start_mark.index:  # [] or null
+        lines[at - 1] = f"{' ' * name.start_mark.column}{keys[-1]}:\n"
+    return "".join([*lines[:at], _block(items, indent), *lines[at:]])
+
+
+def _block(items: Sequence[Any], indent: int) -> str:
+    body = [BEGIN, *plain_yaml(items).splitlines(), END]
+    return "".join(f"{' ' * indent}{line}\n" for line in body)
+
+
+def _refuse_changes(before: dict[str, Any], after: dict[str, Any], path: Path) -> None:
+    """The rest is as it was."""
+    routes = (after["route"].get("routes") or [])[1:]
+    rest = {**after, "route": {**after["route"], "routes": routes}}
+    for key in ("receivers", "inhibit_rules"):
+        added = len(after.get(key) or ()) - len(before.get(key) or ())
+        rest[key] = (after.get(key) or [])[added:]
+    whole = {"receivers": before.get("receivers") or [], "inhibit_rules": before.get("inhibit_rules") or []}
+    was = {**before, **whole, "route": {**before["route"], "routes": before["route"].get("routes") or []}}
+    if was != rest:
+        raise InferdocError(f"{path}: cannot be merged without changing the rest of it; add the output of "
+                            "`inferdoc alerts routes` by hand")  # fmt: skip
+
+
+def _holding_back(document: dict[str, Any], path: Path) -> Iterator[str]:
+    """Inhibit rules of others whose targets our alerts may be."""
+    for number, rule in enumerate(document.get("inhibit_rules") or ()):
+        matchers = read_matchers(rule.get("target_matchers") or (), path)
+        matchers += tuple(Matcher(label, "=", value) for label, value in (rule.get("target_match") or {}).items())
+        matchers += tuple(Matcher(label, "=~", value) for label, value in (rule.get("target_match_re") or {}).items())
+        if any(_may_fit(matchers, severity) for severity in SEVERITIES):
+            yield f'{path}: inhibit_rules[{number}] may hold back alerts of inferdoc; add component!="inferdoc" to it'
+
+
+def _may_fit(matchers: Sequence[Matcher], severity: str) -> bool:
+    known = {"component": COMPONENT, "severity": severity, "alertname": "InferdocAlert"}
+    return all(matcher.fits(known) for matcher in matchers if matcher.label in known)

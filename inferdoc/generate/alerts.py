@@ -13,13 +13,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
-from inferdoc.generate.alertmanager import Inhibition, Routing, configuration, effect_inhibitions, load_routing
+from inferdoc.generate.alertmanager import Inhibition, Routing, configuration, effect_inhibitions, load_routing, merged
 from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.merge_routes import merged
-from inferdoc.generate.operator import RULES_FOLDER, prometheus_rules
-from inferdoc.generate.pack import RECORDING, RULES, Pack, build_pack, build_rules
-from inferdoc.generate.pack_lint import alerts_of, pack_problems
+from inferdoc.generate.pack import RECORDING, RULES, Pack, alerts_of, build_pack, build_rules, pack_problems
+from inferdoc.generate.provisioning import RULES_FOLDER, prometheus_rules
 from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
 from inferdoc.replacing import replace_file
 
@@ -167,8 +165,8 @@ def check_routes(path: Path) -> list[str]:
     )
     if done.returncode == 0:
         return []
-    told = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
-    return [f"{path}: {line}" for line in told or [" ".join(done.stderr.split())]]
+    failures = [line.partition("FAILED:")[2].strip() for line in done.stdout.splitlines() if "FAILED:" in line]
+    return [f"{path}: {line}" for line in failures or [" ".join(done.stderr.split())]]
 
 
 def check_text(text: str) -> str:

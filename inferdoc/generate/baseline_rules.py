@@ -1,4 +1,4 @@
-"""What is usual for a recorded signal, as rules can tell it: they see nothing from before their own record."""
+"""What is usual for a recorded signal, as far as rules can know it: they see nothing from before their own record."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ Asking for one value costs less than counting those of six hours."""
 FEWEST_PEERS = 3
 """Of fewer, the one that is ill moves the middle."""
 BEYOND_PEERS = 1.25
-"""A short past worse than what peers show by this factor is no healthy one: as much as `tokens_slower_than_peers` asks
-for, which unequal batches do not explain."""
+"""A short past worse than what peers show by this factor is no healthy one: as much as `tokens_slower_than_peers`
+requires, which unequal batches do not explain."""
 FULL = "25m"
 """Rates of a series younger than their window read too low. So long ago a record has to be there: then its first five
 minutes are a third of its short past at most."""
 YOUNG = ("30m", "10m", 5, "18m")
-"""Until then a pod is held against its last half hour without the newest ten minutes, in which an alert comes up: how
-long, how long ago, and how many values at least. Of a pod that is there now, that it was there so long ago tells as
+"""Until then a pod is compared with its last half hour without the newest ten minutes, in which an alert comes up: how
+long, how long ago, and how many values at least. Of a pod that is there now, that it was there so long ago shows as
 much for less than counting: recorded every two minutes, five values take eight."""
 APART = "5m"
 """Records are means of five minutes: taken more often, most of one was in the value before, and is sorted once more."""
@@ -57,8 +57,8 @@ class UsualPast:
 
     @property
     def has_peers(self) -> bool:
-        """Whether what others of its kind show tells what is usual for one: how well it does, not how much it is given.
-        That all are given alike does not tell whether it is as much as before."""
+        """Whether what others of its kind show is also usual for one: how well it does, not how much it is given.
+        That all are given alike does not show whether it is as much as before."""
         return self.level in PEERS_BY and self.harm in ("up", "down") and not self.state
 
     @property
@@ -76,16 +76,16 @@ class UsualPast:
         """The middle of the first past that there is: of the pod over hours; of the pod since it is there; of its pool,
         whatever its pods were called; else of its peers now; else the figure."""
         long, enough = self._long
-        rungs = [f"{self._middle(long)}\nand {enough}", self._trusted()]
+        fallbacks = [f"{self._middle(long)}\nand {enough}", self._trusted()]
         shared = list(self._shared(self._trusted(gone=True)))
         if len(shared) == 1 and self.stand_in is not None:
-            rungs.append(f"0 * {self.record} + {number(self.stand_in)}")
+            fallbacks.append(f"0 * {self.record} + {number(self.stand_in)}")
         elif (
             shared
         ):  # one series of all of a kind for each of them: what is joined once costs a third of what is thrice
             joined = chr(10).join((shared[0], *(f"or {text}" for text in shared[1:])))
-            rungs.append(f"0 * {self.record}\n+ on ({', '.join(self.alike)}) group_left () {clause(joined)}")
-        return "\nor ".join(rungs)
+            fallbacks.append(f"0 * {self.record}\n+ on ({', '.join(self.alike)}) group_left () {clause(joined)}")
+        return "\nor ".join(fallbacks)
 
     def _shared(self, short: str) -> Iterator[str]:
         """What is usual among all of a kind."""
@@ -93,7 +93,7 @@ class UsualPast:
         if self.level in POOLED:
             yield f"quantile by ({by}) (0.5, {clause(short)})"
         if self.has_peers:
-            yield f"{self.peers_record} {self._told}"
+            yield f"{self.peers_record} {self._finite}"
         if self.stand_in is not None:
             yield f"0 * group by ({by}) ({self.record}) + {number(self.stand_in)}"
 
@@ -103,12 +103,12 @@ class UsualPast:
         return f"{self.alike_level}:{self.record.split(':')[1]}:middle"
 
     @property
-    def _told(self) -> str:
+    def _finite(self) -> str:
         return "> -Inf" if self.harm == "down" else "< Inf"
 
     @property
     def peers(self) -> str:
-        """The middle of peers now, and beyond all figures where they tell none. Beyond the figure all of them are ill,
+        """The middle of peers now, and beyond all values if they have none. Beyond the figure all of them are ill,
         and none shows what is usual."""
         by = ", ".join(PEERS_BY[self.level])
         well = "" if self.stand_in is None else f" <= {number(self.stand_in)}"
@@ -119,15 +119,15 @@ class UsualPast:
     def swing(self, up: bool, usual: str) -> str:
         """From the middle to the upper or lower fence of the past, as is usual among like members; nothing where none
         of them has a past yet. usual: the record of the middle, which is that of the surest past that there is."""
-        by, rungs = ", ".join(self.alike), []
+        by, fallbacks = ", ".join(self.alike), []
         near, far = (0.75, 0.25) if up else (0.25, 0.75)
         # a short past that counts is what is usual, else what is usual is something else
         short = self._short_range, f"{_quantile(0.5, self._short_range)} == {usual}"
         for past, enough in (self._long, short):
             fence = f"{number(1 + FENCE)} * {_quantile(near, past)}\n- {number(FENCE)} * {_quantile(far, past)}"
             away = f"{fence}\n- {usual}" if up else f"{usual}\n- {clause(fence)}"
-            rungs.append(f"quantile by ({by}) (0.5, {clause(f'{away}{chr(10)}and {enough}')})")
-        return "\nor ".join([*rungs, f"0 * group by ({by}) ({self.record})"])
+            fallbacks.append(f"quantile by ({by}) (0.5, {clause(f'{away}{chr(10)}and {enough}')})")
+        return "\nor ".join([*fallbacks, f"0 * group by ({by}) ({self.record})"])
 
     @property
     def _long(self) -> tuple[str, str]:
@@ -145,18 +145,18 @@ class UsualPast:
 
     def _trusted(self, *, gone: bool = False) -> str:
         """The middle of a short past, where it counts. gone: also of pods that are not there any more. One beyond the
-        figure, or beyond what peers show, is the fault itself, which began with the record: it is nobody's usual."""
-        told = self._middle(self._short_range)
+        figure, or beyond what peers show, is the fault itself, which started with the record: it is nobody's usual."""
+        median = self._middle(self._short_range)
         if self.stand_in is not None:
-            told += f" <= {number(self.stand_in)}"
+            median += f" <= {number(self.stand_in)}"
         if self.has_peers:
             side, factor = ("<=", BEYOND_PEERS) if self.harm == "up" else (">=", 1 / BEYOND_PEERS)
             by = ", ".join(PEERS_BY[self.level])
-            told += f"\n{side} on ({by}) group_left () ({number(factor)} * {self.peers_record})"
+            median += f"\n{side} on ({by}) group_left () ({number(factor)} * {self.peers_record})"
         enough = [f"count_over_time({self._short_range}) >= {YOUNG[2]}"] if gone else []
         if self.fills or not gone:
             enough.append(f"{self.record} offset {FULL if self.fills else YOUNG[3]}")
-        return "\n".join([told, *(f"and {each}" for each in enough)])
+        return "\n".join([median, *(f"and {each}" for each in enough)])
 
 
 def _quantile(q: float, past: str) -> str:

@@ -11,13 +11,11 @@ from inferdoc.catalogue.document import locate, nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Level
 from inferdoc.errors import CatalogueError
-from inferdoc.generate.board_drill import drill
-from inferdoc.generate.board_panel import HEIGHTS, Panel, Query
-from inferdoc.generate.board_scale import bounds, colour_steps, panel_steps, unit_of
+from inferdoc.generate.board_panel import HEIGHTS, Panel, Query, bounds, colour_steps, panel_steps, unit_of
 from inferdoc.generate.board_scope import MATCHED, engines, matched, pods
 from inferdoc.generate.board_spec import BoardSpec, PanelSpec, RowSpec
 from inferdoc.generate.board_views import VIEWS, view
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import GeneratedLinks, drill
 from inferdoc.judging.conditions.render import POOL, Rendering, clause, number
 
 RATE_INTERVAL = "$__rate_interval"

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import BOARD, drill, with_board
-from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
+from inferdoc.catalogue.slo import FAST, SLOW
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query, any_of, view_panel
 from inferdoc.generate.board_scope import matched
 from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
-from inferdoc.generate.board_view import any_of, view_panel
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import BOARD, GeneratedLinks, drill, with_board
 from inferdoc.generate.slo import watched
 from inferdoc.judging.conditions.render import number
 from inferdoc.source.reads import Matcher, selector
@@ -72,11 +70,11 @@ def _about(severity: str) -> tuple[Matcher, ...]:
 
 def budget(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     """What is left of each error budget, of the pool that has least."""
-    told = "; ".join(f"{slo.title} ({slo.good:.2%} over {slo.window})" for slo in watched(catalogue))
+    objectives = "; ".join(f"{slo.title} ({slo.good:.2%} over {slo.window})" for slo in watched(catalogue))
     return view_panel(
         spec,
         "Error budget left",
-        f"Of the pool that has least, over the period of the objective: {told}. Below 0 the objective is missed.",
+        f"Of the pool that has least, over the period of the objective: {objectives}. Below 0 the objective is missed.",
         tuple(
             Query(
                 f"min(1 - (sum_over_time({_slo(slo.id, 'bad')}[{slo.window}]) / (sum_over_time({_slo(slo.id, 'all')}"

@@ -9,17 +9,13 @@ from collections.abc import Callable
 from typing import get_args
 
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.generate.board_drill import BOARD, drill, with_board
-from inferdoc.generate.board_lora import MOST, adapters, combinations
-from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query
-from inferdoc.generate.board_room import cost_by_part, cost_per_million, headroom, headroom_after_loss
+from inferdoc.generate.board_panel import AxisBounds, ColourStep, Panel, Query, any_of, view_panel
 from inferdoc.generate.board_rules import alerts, budget, burn, firing
-from inferdoc.generate.board_scope import matched, pods_without_info
+from inferdoc.generate.board_scope import MATCHED, matched, pods, pods_without_info
 from inferdoc.generate.board_spec import PanelSpec, board_titles, load_boards
-from inferdoc.generate.board_view import any_of, view_panel
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import BOARD, GeneratedLinks, drill, with_board
 from inferdoc.generate.pod_info import CARDS
-from inferdoc.judging.conditions.render import ENGINE_SIGN, clause, owner
+from inferdoc.judging.conditions.render import ENGINE_SIGN, POOL, clause, owner
 from inferdoc.judging.model import VerdictWord
 from inferdoc.source.reads import selector
 
@@ -33,7 +29,7 @@ COLLECT = "run inferdoc collect --expose"
 SIGNS = (
     f"{ENGINE_SIGN}|llm_d_epp_ready_endpoints|{CARDS}|kube_pod_info|container_cpu_cfs_periods_total|inferdoc_build_info"
 )
-"""Series that tell an exporter this fleet needs."""
+"""Series of an exporter that this fleet needs."""
 
 
 def view(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
@@ -60,12 +56,12 @@ def _verdict(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Pa
 
 def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
     boards = {name: board for name, (board, _) in load_boards(catalogue.overlays).items()}
-    found = with_board(_told("inferdoc_finding"), boards)
+    found = with_board(_own_metric("inferdoc_finding"), boards)
     by = f"cause, severity, namespace, model_name, role, tier, {BOARD}"
-    onset = _told("inferdoc_finding_onset_timestamp_seconds")
-    begun = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
+    onset = _own_metric("inferdoc_finding_onset_timestamp_seconds")
+    age = f"min by (cause, namespace, model_name, role, tier) (time() - {onset})"
     severe = f"group by ({by}) ({found})"
-    joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(begun)}"
+    joined = f"{severe}\n* on (cause, namespace, model_name, role, tier) group_left () {clause(age)}"
     runbook = links.runbook("${__data.fields.cause}")
     return view_panel(
         spec,
@@ -92,7 +88,7 @@ def _findings(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
 
 
 def _broken_for(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
-    onset = _told("inferdoc_finding_onset_timestamp_seconds")
+    onset = _own_metric("inferdoc_finding_onset_timestamp_seconds")
     return view_panel(
         spec,
         "Broken for",
@@ -103,7 +99,7 @@ def _broken_for(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) ->
     )
 
 
-def _told(name: str) -> str:
+def _own_metric(name: str) -> str:
     """A series about a finding: what it says of namespace and pod wins over where inferdoc itself runs."""
     scope = matched(("model_name", "role", "tier"))
     here = selector(name, (("namespace", "=~", "$namespace"), ("exported_namespace", "=", ""), *scope))
@@ -137,7 +133,7 @@ def _unknown_pods(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) 
     return view_panel(
         spec,
         "Engines without role and tier",
-        "Engine pods that the recording rules tell nothing of. More than none: load inferdoc-recording.yaml; until "
+        "Engine pods that the recording rules do not cover. More than none: load inferdoc-recording.yaml; until "
         "then totals count prefill and decode twice, and the variables role, tier and pool narrow nothing.",
         (Query(pods_without_info(), "pods"),),
         steps=any_of("red"),
@@ -181,7 +177,7 @@ def _forecast(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> P
     return view_panel(
         spec,
         "Highest load forecast over the horizon",
-        "By pool, in the unit the forecast was asked for; p95 is what to be ready for. Empty? Run inferdoc collect "
+        "By pool, in the unit of the forecast; p95 is what to be ready for. Empty? Run inferdoc collect "
         "--expose with --forecast-every.",
         (Query("max by (pool, quantile) (inferdoc_forecast_load_max)", "{{pool}} q{{quantile}}"),),
         bounds=AxisBounds(0),
@@ -238,6 +234,118 @@ def _lora_combinations(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLi
         bounds=AxisBounds(0),
         axis="combinations",
         drill=drill(("pod",)),
+    )
+
+
+INFO = "vllm:lora_requests_info"
+MOST = 8
+"""So many adapters are shown separately; more show as this many. --max-loras is 1 by default, seldom above 8."""
+LATELY = 600
+"""s: combinations that were seen within this time."""
+POD = ("namespace", "pod")
+
+
+def adapters(label: str) -> str:
+    """How many adapters the label `running_lora_adapters` or `waiting_lora_adapters` of a pod names now."""
+    by = ", ".join((*POD, *POOL))
+    known = f"max by ({by}) ({_scoped()})"
+    text = [f"{count} * group by ({by}) ({_now(label, count)})" for count in range(MOST, 0, -1)]
+    return "\nor ".join([*text, f"0 * {known}"])
+
+
+def combinations() -> str:
+    """How many combinations of adapters a pod had within the last ten minutes."""
+    by = ", ".join((*POD, *POOL))
+    return f"count by ({by}) ({_scoped()} > time() - {LATELY})"
+
+
+def _now(label: str, count: int) -> str:
+    """The present combination of pods where it has so many adapters."""
+    more = f"(,[^,]+){{{count - 1}{',' if count == MOST else ''}}}"
+    chosen = _scoped(((label, "=~", f"[^,]+{more}"),))
+    newest = f"max by (namespace, pod, instance) ({selector(INFO, matched(MATCHED['target']))})"
+    return f"{chosen} == on (namespace, pod, instance) group_left () {newest}"
+
+
+def _scoped(match: tuple[tuple[str, str, str], ...] = ()) -> str:
+    own = selector(INFO, (*matched(MATCHED["target"]), *match))  # type: ignore[arg-type]
+    join = f"on (cluster, namespace, pod) group_left ({', '.join(POOL)}) {clause(pods('target'))}"
+    return f"({own} * {join})"
+
+
+HEADROOM = "Empty? Run inferdoc headroom -o prometheus for the textfile collector of a node exporter."
+COST = "Empty? Run inferdoc cost -o prometheus for the textfile collector of a node exporter."
+OF_POOL = ("pool", "model_name", "role", "tier")
+FULL = (ColourStep("green", None), ColourStep("yellow", 0.9), ColourStep("red", 1.0))
+"""S22 of the audit: above 0.9 the next burst breaks the SLO."""
+
+
+def _of_pool(name: str, **labels: str) -> str:
+    """The series of a name, of the models, roles and tiers that are chosen, once however often it is scraped."""
+    match = tuple((label, "=", value) for label, value in labels.items())
+    by = ", ".join((*OF_POOL, *("lost",) * (name == "inferdoc_headroom_after_loss")))
+    return f"max by ({by}) ({selector(name, (*match, *matched(OF_POOL[1:])))})"  # type: ignore[arg-type]
+
+
+def headroom(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A row for each pool."""
+    crossing = _of_pool("inferdoc_headroom_crossing_timestamp_seconds", path="earliest")
+    return view_panel(
+        spec,
+        "Room of every pool at its SLO",
+        f"Load at its peak over what the replicas carry, replicas to spare at the peak, and the clock. {HEADROOM}",
+        (
+            Query(_of_pool("inferdoc_headroom_used", load="peak"), "Peak over usable", unit="percentunit", steps=FULL),
+            Query(_of_pool("inferdoc_headroom_replicas", what="counted"), "Replicas", unit="short"),
+            Query(_of_pool("inferdoc_headroom_replicas", what="to_spare"), "To spare", unit="short"),
+            Query(f"{crossing} - time()", "May cross in", unit="dtdurations"),
+            Query(_of_pool("inferdoc_headroom_replicas", what="to_add"), "To add by then", unit="short"),
+        ),
+        columns={"pool": "Pool", "model_name": "Model", "role": "Role", "tier": "Tier"},
+        nothing="no headroom reported",
+    )
+
+
+def headroom_after_loss(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each pool and kind of loss."""
+    return view_panel(
+        spec,
+        "Peak on the others after a loss",
+        f"Above 100 % the peak does not hold without the pod, the fullest node or the fullest zone. {HEADROOM}",
+        (Query(_of_pool("inferdoc_headroom_after_loss"), "{{pool}}, {{lost}}"),),
+        unit="percentunit",
+        steps=(ColourStep("green", None), ColourStep("red", 1.0)),
+        bounds=AxisBounds(0, soft=1.0),
+        axis="of what is left",
+    )
+
+
+def cost_by_part(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each part of the bill."""
+    return view_panel(
+        spec,
+        "GPU time by what it went into",
+        f"GPU-hours of the billed window; the parts add up to the whole. {COST}",
+        (Query("sum by (part) (max by (name, part) (inferdoc_cost_gpu_hours))", "{{part}}"),),
+        bounds=AxisBounds(0),
+        axis="GPU-hours",
+    )
+
+
+def cost_per_million(spec: PanelSpec, catalogue: Catalogue, links: GeneratedLinks) -> Panel:
+    """A line for each row of the bill."""
+    return view_panel(
+        spec,
+        "A million output tokens, all in",
+        f"All of the cost over the output tokens; nothing without a price. {COST}",
+        (
+            Query(
+                'max by (name, currency) (inferdoc_cost_per_million_tokens{tokens="output_all_in"})',
+                "{{name}}, {{currency}}",
+            ),
+        ),
+        bounds=AxisBounds(0),
+        axis="money",
     )
 
 

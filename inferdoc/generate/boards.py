@@ -17,8 +17,7 @@ from inferdoc.generate.board_lint import problems, queries
 from inferdoc.generate.board_spec import load_boards
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.operator import KUSTOMIZATION
-from inferdoc.generate.provisioning import beside, kustomized
+from inferdoc.generate.provisioning import KUSTOMIZATION, beside, kustomized
 from inferdoc.words import how_many
 
 SETTINGS = "vllm:cache_config_info"
@@ -88,11 +87,11 @@ def _unparsed(board: dict[str, Any]) -> list[str]:
         path = Path(folder) / "queries.yaml"
         path.write_text(yaml_text({"groups": [{"name": "queries", "rules": rules}]}, "queries"), "utf-8")
         answer = promtool.check([path])
-    told = []
+    problems = []
     for line in answer.problems:
         panel = next((each for name, (each, _) in named.items() if f'"{name}"' in line), None)
-        told.append(f"panel {panel['title']}: {line}" if panel else line)
-    return told
+        problems.append(f"panel {panel['title']}: {line}" if panel else line)
+    return problems
 
 
 def _load(path: Path) -> dict[str, Any]:

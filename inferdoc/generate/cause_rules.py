@@ -1,4 +1,4 @@
-"""One alert rule per cause that a rule can tell."""
+"""One alert rule per cause that a rule can detect."""
 
 from __future__ import annotations
 
@@ -7,19 +7,77 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
-from inferdoc.catalogue.conditions import Condition, Fact, Presence, Reaches, Slope, Stall, leaves
+import msgspec
+
+from inferdoc.catalogue.conditions import (
+    AnyOf,
+    Compared,
+    Condition,
+    Fact,
+    Lasting,
+    Level,
+    Move,
+    Not,
+    OfParts,
+    Presence,
+    Reaches,
+    Slope,
+    Stall,
+    leaves,
+)
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Alert, Recipe
 from inferdoc.errors import CatalogueError
 from inferdoc.escaping import go_template
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.recorded import Recorded
-from inferdoc.generate.wording import spoken
-from inferdoc.judging.conditions import promql
+from inferdoc.judging.conditions import explain, promql
 from inferdoc.judging.conditions.render import LIKE, Expression, clause, number
 from inferdoc.judging.places import UNKNOWN_NUMBER, in_general
 from inferdoc.source.reads import Matcher
-from inferdoc.words import how_many, within_sentence
+from inferdoc.words import figure, how_many, within_sentence
+
+IN_CODE = re.compile(r"`([^`]+)`")
+
+
+def in_words(condition: Condition, catalogue: Catalogue, *, brief: bool = False) -> str:
+    """One condition in words: explain() with the titles of the signals and the figures of named thresholds.
+
+    brief: without how long or how often, which a rule with its windows and its `for` says in its own way.
+    """
+    if isinstance(condition, OfParts):
+        parts = [in_words(part, catalogue, brief=brief) for part in condition.parts]
+        between = " or " if isinstance(condition, AnyOf) else " and "
+        return f"not: {parts[0]}" if isinstance(condition, Not) else between.join(parts)
+    if brief and isinstance(condition, Lasting):
+        condition = msgspec.structs.replace(condition, for_=None, share_of=None)
+    unit = catalogue.signals_of_rules[condition.signal].unit
+    if unit == "bool" and isinstance(condition, Level):
+        return f"{_title(condition.signal, catalogue)}: {'yes' if condition.up else 'no'}"
+    if unit == "bool" and isinstance(condition, Move):
+        return f"{_title(condition.signal, catalogue)}: from {'no to yes' if condition.up else 'yes to no'}"
+    text = explain(condition)
+    if isinstance(condition, Level | Reaches):
+        shown = _limit(condition.limit, unit, catalogue, brief)
+        text = re.sub(rf"(?<=[a-z`] ){re.escape(str(condition.limit))}(?![\w.])", shown, text, count=1)
+    if unit == "bits":
+        text = text.replace("` above ", "`: other than ", 1)
+    if isinstance(condition, Compared) and condition.by:
+        text = text.replace(f"by at least {condition.by:g}", f"by at least {figure(condition.by, unit)}")
+    return IN_CODE.sub(lambda found: _title(found.group(1), catalogue), text)
+
+
+def _limit(limit: float | str, unit: str, catalogue: Catalogue, brief: bool) -> str:
+    if not isinstance(limit, str):
+        return figure(limit, unit)
+    shown = figure(catalogue.tiers.thresholds[limit].value, unit)
+    return shown if brief else f"{shown} ({limit})"
+
+
+def _title(name: str, catalogue: Catalogue) -> str:
+    signal = catalogue.signals_of_rules.get(name)
+    return name if signal is None else signal.title
+
 
 COMPONENT = "inferdoc"
 MOST_CHARACTERS = 300
@@ -82,22 +140,22 @@ def cause_rule(recipe: Recipe, catalogue: Catalogue, rendering: Recorded, links:
         return "its file has no alert block"
     if alert.none_because is not None:
         return alert.none_because
-    said = Expression(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
-    if isinstance(said, str):
-        return said
+    rendered = Expression(alert.expr, ("cluster", "namespace", "pod")) if alert.expr else expression(recipe, rendering)
+    if isinstance(rendered, str):
+        return rendered
     if alert.waits_while:
-        said = Expression(
-            f"{clause(said.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", said.by
+        rendered = Expression(
+            f"{clause(rendered.text)}\nunless on (cluster, namespace, pod) {clause(alert.waits_while)}", rendered.by
         )
     return AlertRule(
         name=alert_name(recipe.id),
-        expr=said.text.strip(),
+        expr=rendered.text.strip(),
         for_=alert.for_,
         keep_firing_for=alert.keep_firing_for,
         severity=_severity(alert, recipe),
         cause=recipe.id,
-        annotations=_annotations(recipe, alert, catalogue, said.by, links),
-        by=said.by,
+        annotations=_annotations(recipe, alert, catalogue, rendered.by, links),
+        by=rendered.by,
         kind="symptom" if alert.symptom else "cause",
     )
 
@@ -109,35 +167,35 @@ def _severity(alert: Alert, recipe: Recipe) -> str:
 
 
 def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
-    """Symptoms and harm, less what rules the cause out; or what stops a rule from telling."""
+    """Symptoms and harm, less what rules the cause out; or why no rule can detect it."""
     of_role = replace(rendering, extra=_roles(recipe))
     ordered = symptoms_by_value(recipe)
     symptoms = [promql(c, of_role if c is ordered[0] else rendering) for c in ordered]
-    unsaid = [c for c, said in zip(ordered, symptoms, strict=True) if said is None]
-    if unsaid:
-        names = ", ".join(sorted({leaf.signal for c in unsaid for leaf in leaves(c)}))
-        return f"no rule can say what it needs of {names}"
-    clauses = [said for said in symptoms if said is not None]
+    missing = [c for c, rendered in zip(ordered, symptoms, strict=True) if rendered is None]
+    if missing:
+        names = ", ".join(sorted({leaf.signal for c in missing for leaf in leaves(c)}))
+        return f"PromQL cannot express its condition on {names}"
+    clauses = [rendered for rendered in symptoms if rendered is not None]
     harm = harm_beyond_symptoms(recipe)
-    hurts = [said for said in (promql(condition, rendering) for condition in harm) if said is not None]
-    if harm and not hurts:
-        return "no rule can say its impact"
-    if hurts:
-        clauses.append(reduce(lambda one, other: one.joined("or", other), hurts))
-    told = reduce(lambda one, other: one.joined("and", other), clauses)
+    impacts = [rendered for rendered in (promql(condition, rendering) for condition in harm) if rendered is not None]
+    if harm and not impacts:
+        return "PromQL cannot express its impact"
+    if impacts:
+        clauses.append(reduce(lambda one, other: one.joined("or", other), impacts))
+    combined = reduce(lambda one, other: one.joined("and", other), clauses)
     for condition in recipe.unless:
-        said = promql(condition, rendering) if sayable(condition, rendering) else None
-        told = told if said is None else told.joined("unless", said)
-    return told if recipe.pool_share is None else _of_pool(told, recipe, rendering)
+        rendered = promql(condition, rendering) if is_expressible(condition, rendering) else None
+        combined = combined if rendered is None else combined.joined("unless", rendered)
+    return combined if recipe.pool_share is None else _of_pool(combined, recipe, rendering)
 
 
 def harm_beyond_symptoms(recipe: Recipe) -> tuple[Condition, ...]:
-    """The harm conditions that a rule must ask for: none where one of them is a symptom and so holds already."""
+    """The harm conditions that a rule must check: none if one of them is a symptom and so is already true."""
     return () if set(recipe.harm) & set(recipe.symptoms) else recipe.harm
 
 
-def sayable(condition: Condition, rendering: Recorded) -> bool:
-    """Whether a rule can say a condition with every part of it: one that rules out must not be said more widely than it
+def is_expressible(condition: Condition, rendering: Recorded) -> bool:
+    """Whether a rule can express a condition with every part of it: one that rules out must not be wider than it
     is. What only says that nothing is there has no series of its own."""
     return all(promql(part, rendering) is not None for part in (condition, *leaves(condition)))
 
@@ -167,13 +225,13 @@ def _roles(recipe: Recipe) -> tuple[Matcher, ...]:
     return () if len(others) != 1 else tuple(("role", "!=", role) for role in others)
 
 
-def _of_pool(told: Expression, recipe: Recipe, rendering: Recorded) -> Expression:
+def _of_pool(combined: Expression, recipe: Recipe, rendering: Recorded) -> Expression:
     """The cause of a pool: enough of its members show it."""
     leaf = first_leaf(recipe)
     like = LIKE[rendering.level(leaf.signal)]
     labels = ", ".join(like)
     text = (
-        f"count by ({labels}) {clause(told.text)}\n"
+        f"count by ({labels}) {clause(combined.text)}\n"
         f">= {number(recipe.pool_share or 0.0)} * count by ({labels}) ({rendering.signal(leaf.signal)})"
     )
     return Expression(text, like)
@@ -213,7 +271,7 @@ def _observation(recipe: Recipe, alert: Alert, catalogue: Catalogue) -> str:
         return f"{{{{ $value | humanize }}}} pods show it, limit {100 * recipe.pool_share:g} % of the pool"
     leaf, several = first_leaf(recipe), list(leaves(symptoms_by_value(recipe)[0]))
     signal = catalogue.signals_of_rules[leaf.signal]
-    words = within_sentence(spoken(leaf, catalogue, brief=True))
+    words = within_sentence(in_words(leaf, catalogue, brief=True))
     if alert.expr or len({each.signal for each in several}) > 1:
         return f"{words}, or {how_many(len(several) - 1, 'other condition')}" if len(several) > 1 else words
     if isinstance(leaf, Presence | Stall | Slope | Reaches) or signal.unit in ("bool", "unix s"):

@@ -47,9 +47,9 @@ def any_of(texts: Iterable[str]) -> str:
 def expanded(expr: str, catalogue: Catalogue) -> str:
     """An expression with `<signal>` replaced by the series of every engine. Raises KeyError for an unknown signal."""
 
-    def said(found: re.Match[str]) -> str:
+    def expand(found: re.Match[str]) -> str:
         function, signal, window = found.groups()
         plain = [selector(*each) for each in series_of(catalogue, signal)]
         return any_of(f"{function}({each}{window})" for each in plain) if function else f"({any_of(plain)})"
 
-    return EACH.sub(said, expr)
+    return EACH.sub(expand, expr)

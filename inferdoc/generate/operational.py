@@ -22,7 +22,7 @@ from inferdoc.generate.recorded import (
     ROUTER_PAGES,
     SERVED_RECORD,
     Records,
-    told_by_exporters,
+    exported_pods,
 )
 from inferdoc.judging.conditions.render import SEEN, WHOLE, clause, owner
 
@@ -32,12 +32,12 @@ WORDS = {
     "routers": ROUTERS_RECORD,
     "router_pages": ROUTER_PAGES,
     "exporters": f"present_over_time({EXPORTERS_RECORD}[1d])",
-    "told": told_by_exporters(),
-    "told_before": told_by_exporters(" offset 1h"),
+    "exported": exported_pods(),
+    "exported_before": exported_pods(" offset 1h"),
     "served": SERVED_RECORD,
 }
 """What stands in an expression for the targets that engines, routers and exporters are or were lately; for routers now;
-for the pods that exporters tell of now and an hour ago, for requests served a second."""
+for the pods that exporters report now and an hour ago, for requests served a second."""
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 METRICS = "{metrics}"
@@ -148,7 +148,7 @@ def _owned(each: Operational, expr: str) -> str:
 
 
 def _series_of(expr: str, recorded: Mapping[str, str]) -> set[str]:
-    """Raw series that an expression rests on, through recording rules. Without what tells the role of a pod it rests on
+    """Raw series that an expression rests on, through recording rules. Without what shows the role of a pod it rests on
     the others."""
     found, open_, seen = set(), [expr], set()
     while open_:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.signal import Tiers
+from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule
 from inferdoc.generate.document import yaml_text
 from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules
-from inferdoc.generate.pack_lint import refuse_problems
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
 from inferdoc.generate.promql_labels import refuse_joins
 from inferdoc.generate.prune_rules import needed, parted, pruned
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
-from inferdoc.generate.relabelling import ABOUT, relabelling
 from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
 
@@ -44,8 +46,8 @@ PODS, SIGNALS, USUAL, SLO, SLO_USUAL, SYMPTOMS, CAUSES, OBJECTIVES, MONITORING =
 )
 ABOUT_RECORDING = """\
 Signals under short names, and what is usual for them. A signal that one observation alone reads stands there.
-Targets need a label `pod` (where there is none, relabel `instance` to it): it tells engines apart. What a pod is for
-(role), on which hardware (tier) and in which pool tells pod:inferdoc_info:last: unlike pods are never compared."""
+Targets need a label `pod` (where there is none, relabel `instance` to it): it distinguishes engines.
+pod:inferdoc_info:last has the role, hardware (tier) and pool of a pod: unlike pods are never compared."""
 ABOUT_RULES = f"""\
 Needs {RECORDING} beside it: the rules read what it records.
 Observations stand first, each once: series of those for whom it holds now, with the value of its signal."""
@@ -108,8 +110,8 @@ def build_pack(
     ]
     # what alerts join stands in their group: they see it of the same instant
     alerting = [
-        _group(SYMPTOMS, PAGE_INTERVAL, [*_recorded(pages.now), *_recorded(pages.held), *_alerts(symptoms)]),
-        _group(CAUSES, CAUSE_INTERVAL, [*_recorded(tickets.held), *_alerts(_of(causes.values(), "cause"))]),
+        _group(SYMPTOMS, PAGE_INTERVAL, [*_recorded(pages.now), *_recorded(pages.observations), *_alerts(symptoms)]),
+        _group(CAUSES, CAUSE_INTERVAL, [*_recorded(tickets.observations), *_alerts(_of(causes.values(), "cause"))]),
         _group(OBJECTIVES, PAGE_INTERVAL, _alerts(objectives)),
         _group(MONITORING, CAUSE_INTERVAL, _alerts(_of(about_monitoring, "monitoring"))),
     ]
@@ -128,8 +130,8 @@ def build_rules(
     catalogue: Catalogue, links: GeneratedLinks, rendering: Recorded | None = None
 ) -> tuple[dict[str, AlertRule], dict[str, str]]:
     """The rules of the causes, and of those without one why."""
-    told = rendering or recorded(catalogue)
-    answers = {recipe.id: cause_rule(recipe, catalogue, told, links) for recipe in catalogue.recipes.values()}
+    renderer = rendering or recorded(catalogue)
+    answers = {recipe.id: cause_rule(recipe, catalogue, renderer, links) for recipe in catalogue.recipes.values()}
     rules = {name: rule for name, rule in answers.items() if isinstance(rule, AlertRule)}
     return rules, {name: why for name, why in answers.items() if isinstance(why, str)}
 
@@ -148,3 +150,61 @@ def _alerts(rules: Iterable[AlertRule]) -> list[dict[str, Any]]:
 
 def _group(name: str, interval: str, rules: list[dict[str, Any]]) -> dict[str, Any]:
     return {"name": name, "interval": interval, "rules": rules}
+
+
+KINDS = ("cause", "symptom", "monitoring")
+
+
+def pack_problems(rules: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What is wrong with alert rules as they stand in a file, one line each.
+
+    Only what users feel, or what serves nobody, wakes a person: a cause is a ticket beside the page of its victims. An
+    alert says what it is about, so that routes and inhibitions can distinguish a page from its explanation.
+    """
+    for rule in rules:
+        name, labels = rule["alert"], rule.get("labels", {})
+        if labels.get("kind") not in KINDS:
+            yield f"{name}: label kind is {labels.get('kind')!r}, not one of {', '.join(KINDS)}"
+        elif labels.get("severity") == "critical" and labels["kind"] != "symptom":
+            yield f"{name}: critical, and no symptom: lower it to warning, or write symptom: true under its alert"
+
+
+def alerts_of(text: str) -> list[dict[str, Any]]:
+    """The alert rules of a rule file."""
+    document = yaml.load(text, yaml.CSafeLoader)
+    return [rule for group in document["groups"] for rule in group["rules"] if "alert" in rule]
+
+
+def refuse_problems(rules: Iterable[Mapping[str, Any]]) -> None:
+    """Raises InferdocError with the first problem."""
+    for problem in pack_problems(rules):
+        raise InferdocError(f"alerts: {problem}")
+
+
+META = "__meta_kubernetes"
+ABOUT = """\
+relabel_configs for the job that scrapes engines, where recording rules cannot be loaded: role from the label of the
+pod, tier from the label of its node. Kubernetes service discovery must attach the node (attach_metadata: {node: true},
+Prometheus 2.35). In a PodMonitor the same stands under relabelings (sourceLabels, targetLabel) and attachMetadata."""
+
+
+def relabelling(tiers: Tiers) -> dict[str, Any]:
+    """`relabel_configs`: the last that fits counts, so the first tier of the catalogue comes last."""
+    return {"relabel_configs": [*_roles(tiers), *_tiers(tiers)]}
+
+
+def _roles(tiers: Tiers) -> Iterator[dict[str, Any]]:
+    for label in tiers.roles.pod_labels:
+        for role, words in tiers.roles.words.items():
+            yield _rule(f"{META}_pod_{label}", words, "role", role)
+
+
+def _tiers(tiers: Tiers) -> Iterator[dict[str, Any]]:
+    for label in tiers.cards.node_labels:
+        for name, tier in reversed(tiers.tiers.items()):
+            if tier.names:
+                yield _rule(f"{META}_node_{label}", tier.pattern, "tier", name)
+
+
+def _rule(source: str, pattern: str, target: str, value: str) -> dict[str, Any]:
+    return {"source_labels": [source], "regex": f"(?i){pattern}", "target_label": target, "replacement": value}

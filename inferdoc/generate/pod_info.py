@@ -1,7 +1,7 @@
 """The info series of pods as recording rules: what a pod is for, on which hardware, in which pool.
 
-Three things tell of a pod while it is there, each recorded with the time: the tiers of the GPUs of a place, the tier of
-a pod, its role. The info series holds what was told last, so that a GPU exporter that stops, or a quiet hour, moves no
+Three things describe a pod while it is there, each recorded with the time: the tiers of the GPUs of a place, the tier
+of a pod, its role. The info series keeps the last values, so that a GPU exporter that stops, or a quiet hour, moves no
 pod into another pool. It has exactly one series per engine pod: of alternatives the first counts (`or on (pod)`), of
 several times the last.
 """
@@ -27,7 +27,7 @@ ENGINE_PODS_EXPR = f"{INFO}\nor on ({', '.join(POD)}) group by ({', '.join(POD)}
 ONE_OF_A_POD = (INFO, ENGINE_PODS)
 """Records of which each pod has one series at a time: others are joined with them."""
 MEMORY = "6h"
-"""For so long what was told last holds: as long as the history that usual values rest on."""
+"""For so long the last values count: as long as the history that usual values rest on."""
 BEHAVIOUR = "30m"
 DEFAULT_ROLE = "both"
 CARDS = "DCGM_FI_DEV_GPU_UTIL|DCGM_FI_DEV_SM_CLOCK|DCGM_FI_DEV_POWER_USAGE|gpu_gfx_activity|gpu_package_power"
@@ -72,8 +72,8 @@ def pod_records(tiers: Tiers, seen: str, assignments: Sequence[Assignment] = ())
     engines = f"and on ({', '.join(POD)}) {seen}"
     return {
         GPU_TIER: _gpu_tiers(tiers),
-        TIER_SEEN: f"time() * {clause(_first(_tiers_told(tiers, assignments, engines)))}\n{engines}",
-        ROLE_SEEN: f"time() * {clause(_first(_roles_told(tiers, assignments)))}\n{engines}",
+        TIER_SEEN: f"time() * {clause(_first(_known_tiers(tiers, assignments, engines)))}\n{engines}",
+        ROLE_SEEN: f"time() * {clause(_first(_known_roles(tiers, assignments)))}\n{engines}",
         INFO: _info(seen),
     }
 
@@ -100,14 +100,14 @@ def _gpu_tiers(tiers: Tiers) -> str:
     return f"group by ({', '.join(POD)}, node, tier) (\n{text}\n)"
 
 
-def _tiers_told(tiers: Tiers, assignments: Sequence[Assignment], engines: str) -> Iterator[str]:
+def _known_tiers(tiers: Tiers, assignments: Sequence[Assignment], engines: str) -> Iterator[str]:
     """Pods with a label `tier`, from what is surest on: as the fleet of a diagnosis decides (fleet/members.py).
 
     engines: narrows to pods with an engine; on a machine with GPUs run many others.
     """
     for each in assignments:
         if each.tier:
-            yield _told(_pods(ENGINE_SIGN, (("pod", "=~", f"({each.pod})"),)), "tier", each.tier)
+            yield _labelled(_pods(ENGINE_SIGN, (("pod", "=~", f"({each.pod})"),)), "tier", each.tier)
     yield _alone(f"group by ({', '.join(POD)}, tier) ({selector(ENGINE_SIGN, (('tier', '!=', ''),))})")
     hardware = [name for name, tier in tiers.tiers.items() if tier.names]
     yield from (f"group by ({', '.join(POD)}, tier) ({_gpus(name, 'pod')})" for name in hardware)
@@ -126,7 +126,7 @@ def _gpus(tier: str, place: str) -> str:
 # ---- role -----------------------------------------------------------------------------------------------------------
 
 
-def _roles_told(tiers: Tiers, assignments: Sequence[Assignment]) -> Iterator[str]:
+def _known_roles(tiers: Tiers, assignments: Sequence[Assignment]) -> Iterator[str]:
     """Pods with a label `role`, from what is surest on: as the fleet of a diagnosis decides."""
     signs = tiers.roles
     for label in signs.labels:
@@ -135,7 +135,7 @@ def _roles_told(tiers: Tiers, assignments: Sequence[Assignment]) -> Iterator[str
         yield from _worded(POD_LABELS, label, signs.words)
     for each in assignments:
         if each.role:
-            yield _told(_pods(ENGINE_SIGN, (("pod", "=~", f"({each.pod})"),)), "role", each.role)
+            yield _labelled(_pods(ENGINE_SIGN, (("pod", "=~", f"({each.pod})"),)), "role", each.role)
     yield from _worded(ENGINE_SIGN, "pod", signs.words)
     yield from _behaving()
 
@@ -146,15 +146,15 @@ def _worded(series: str, label: str, words: Mapping[Role, str]) -> Iterator[str]
         others = [other for name, other in words.items() if name != role]
         match: list[Matcher] = [(label, "=~", f"(?i){own}")]
         match += [(label, "!~", f"(?i){other}") for other in others]
-        yield _told(_pods(series, match), "role", role)
+        yield _labelled(_pods(series, match), "role", role)
 
 
 def _behaving() -> Iterator[str]:
-    """What pods do tells their role where no name does: requests that end after one token are continued elsewhere;
+    """What pods do shows their role if no name does: requests that end after one token are continued elsewhere;
     beside such pods, prompts that are not computed here were computed there. Whoever does neither serves both."""
     lengths = _ratio("vllm:request_generation_tokens_sum", "vllm:request_generation_tokens_count", MIN_OBSERVATIONS)
-    asked = "vllm:prompt_tokens_total"
-    computed = _ratio('vllm:prompt_tokens_by_source_total{source="local_compute"}', asked, MIN_OBSERVATIONS)
+    prompts = "vllm:prompt_tokens_total"
+    computed = _ratio('vllm:prompt_tokens_by_source_total{source="local_compute"}', prompts, MIN_OBSERVATIONS)
     family = ("cluster", "namespace", "model_name")
     prefills = f"{ENGINE_SIGN} and on ({', '.join(POD)}) {selector(ROLE_SEEN, (('role', '=', 'prefill'),))}"
     beside = f"{ENGINE_SIGN} and on ({', '.join(family)}) {clause(prefills)}"
@@ -164,7 +164,7 @@ def _behaving() -> Iterator[str]:
         ("decode", idle),
         (DEFAULT_ROLE, f"{lengths} > {number(ONE_TOKEN)}"),
     ):
-        yield _told(f"group by ({', '.join(POD)}) {clause(signs)}", "role", role)
+        yield _labelled(f"group by ({', '.join(POD)}) {clause(signs)}", "role", role)
 
 
 def _ratio(above: str, below: str, least: int) -> str:
@@ -182,18 +182,18 @@ def _info(seen: str) -> str:
     pods = f"group by ({', '.join(POD)}) ({seen})"
     named = [_alone(f"group by ({', '.join(POD)}, model_name) ({series})") for series in (ENGINE_SIGN, seen)]
     text = pods
-    for label, told in (
+    for label, values in (
         ("model_name", _first([*named, pods])),
-        ("role", _first([_latest(ROLE_SEEN, "role"), _told(pods, "role", DEFAULT_ROLE)])),
-        ("tier", _first([_latest(TIER_SEEN, "tier"), _told(pods, "tier", UNKNOWN_TIER)])),
+        ("role", _first([_latest(ROLE_SEEN, "role"), _labelled(pods, "role", DEFAULT_ROLE)])),
+        ("tier", _first([_latest(TIER_SEEN, "tier"), _labelled(pods, "tier", UNKNOWN_TIER)])),
     ):
-        text = f"{text}\n* on ({', '.join(POD)}) group_left ({label}) {clause(told)}"
+        text = f"{text}\n* on ({', '.join(POD)}) group_left ({label}) {clause(values)}"
     parts = ", ".join(f'"{part}"' for part in POOL_PARTS)
     return f'label_join(\n{_indented(text)},\n  "pool", "/", {parts}\n)'
 
 
 def _latest(record: str, label: str) -> str:
-    """Of what a record of times told of a pod, the last: two times are never equal, as one thing is told at a time."""
+    """The last value of a pod in a record of times; two times are never equal, as one value is recorded at a time."""
     times = f"max_over_time({record}[{MEMORY}])"
     by = ", ".join(POD)
     return f"group by ({by}, {label}) ({times} == on ({by}) group_left () max by ({by}) ({times}))"
@@ -206,7 +206,7 @@ def _pods(series: str, match: Sequence[Matcher]) -> str:
     return f"group by ({', '.join(POD)}) ({selector(series, tuple(match))})"
 
 
-def _told(text: str, label: str, value: str) -> str:
+def _labelled(text: str, label: str, value: str) -> str:
     """The series with one more label."""
     return _replaced(text, label, value, "", "")
 

@@ -121,16 +121,16 @@ class _Reader:
     def judge(self, left: Carried, right: Carried, matching: _Matching) -> None:
         """Note what keeps two sides from ever matching."""
         both = [*left, *(name for name in right if name not in left)]
-        asked = [n for n in both if n not in matching.ignoring] if matching.on is None else list(matching.on)
-        for name in asked:
+        required = [n for n in both if n not in matching.ignoring] if matching.on is None else list(matching.on)
+        for name in required:
             if name in left and name in right:
                 ours, theirs = left[name] - MAYBE, right[name] - MAYBE
                 if not (ours & ANYBODY or theirs & ANYBODY or ours & theirs):
                     whose = " and ".join(" or ".join(sorted(each)) for each in (ours, theirs))
-                    self.problems.append(f"{_said(matching)}: {name} names another thing on each side, {whose}")
+                    self.problems.append(f"{_in_words(matching)}: {name} names another thing on each side, {whose}")
             elif name not in LOOSE and not MAYBE & left.get(name, right.get(name, MAYBE)):
                 side = "right" if name in left else "left"
-                self.problems.append(f"{_said(matching)}: the {side} side does not carry {name}")
+                self.problems.append(f"{_in_words(matching)}: the {side} side does not carry {name}")
 
     def postfixed(self) -> Carried | None:
         while self.text() in ("-", "+"):
@@ -164,7 +164,7 @@ class _Reader:
         return self.selected(word.text)
 
     def selected(self, name: str) -> Carried | None:
-        asked: list[str] = []
+        required: list[str] = []
         names = [name] if name else []
         if self.text() == "{":
             end = closing(self.words, self.at)
@@ -173,14 +173,14 @@ class _Reader:
                 if label.text == "__name__":
                     names = value.text[1:-1].split("|")
                 elif sign.text == "=" and len(value.text) > 2:
-                    asked.append(label.text)
+                    required.append(label.text)
             self.at = end + 1
-        told = [labels for each in names if (labels := self.known(each)) is not None]
-        if not told:
+        label_sets = [labels for each in names if (labels := self.known(each)) is not None]
+        if not label_sets:
             return None
-        every = {label for labels in told for label in labels}
-        found = {label: frozenset().union(*(labels.get(label, ()) for labels in told)) for label in every}
-        return {**dict.fromkeys(asked, ANYBODY), **found}
+        every = {label for labels in label_sets for label in labels}
+        found = {label: frozenset().union(*(labels.get(label, ()) for labels in label_sets)) for label in every}
+        return {**dict.fromkeys(required, ANYBODY), **found}
 
     def arguments(self) -> list[Carried | None]:
         found: list[Carried | None] = []
@@ -222,7 +222,7 @@ class _Reader:
         return found
 
 
-def _said(matching: _Matching) -> str:
+def _in_words(matching: _Matching) -> str:
     return f"on ({', '.join(matching.on)})" if matching.on is not None else "a join on all labels"
 
 

@@ -46,8 +46,8 @@ class PromtoolCheck:
 
 def check(files: Iterable[Path]) -> PromtoolCheck:
     """`promtool check rules`, with its lints as errors. Raises InferdocError where promtool or a file is missing."""
-    wanted = list(files)
-    done = _run("check", "rules", "--lint=all", "--lint-fatal", *map(str, wanted))
+    paths = list(files)
+    done = _run("check", "rules", "--lint=all", "--lint-fatal", *map(str, paths))
     counted = sum(int(number) for number in re.findall(r"SUCCESS: (\d+) rules", done.stdout))
     if done.returncode == 0:
         return PromtoolCheck([], counted)
@@ -60,13 +60,13 @@ def test(tests: Iterable[Path]) -> PromtoolCheck:
     A test sees of its rule files what its alerts rest on: the other alerts would cost time and change nothing. A rule
     file that is missing, or does not hold an alert that the test names, is a failure; promtool itself passes there.
     """
-    wanted = sorted(tests)
+    paths = sorted(tests)
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(_test, wanted))
-    return PromtoolCheck([line for lines in found for line in lines], len(wanted))
+        found = list(pool.map(_test, paths))
+    return PromtoolCheck([line for lines in found for line in lines], len(paths))
 
 
-def said_of_test(path: Path) -> str:
+def output_of_test(path: Path) -> str:
     """All that `promtool test rules` prints of a test file. Raises InferdocError where promtool is missing."""
     done = _run("test", "rules", str(path))
     return done.stdout + done.stderr
@@ -165,7 +165,7 @@ def write(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def subjects_of(document: Mapping[str, Any]) -> set[str]:
-    """Every alert that a test file speaks of, and the records that it asks for themselves."""
+    """Every alert that a test file names, and the records that it reads themselves."""
     found = set()
     for each in document.get("tests", ()):
         found |= {check["alertname"] for check in each.get("alert_rule_test", ())}
@@ -212,22 +212,23 @@ def _run(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _complaints(done: subprocess.CompletedProcess[str]) -> list[str]:
     """What promtool has to say, a line per finding, without its progress."""
-    said = done.stdout + done.stderr
-    told = [
-        _wrong(name, time, LABELS.findall(want), LABELS.findall(got)) for name, time, want, got in ALERTS.findall(said)
+    output = done.stdout + done.stderr
+    failures = [
+        _wrong(name, time, LABELS.findall(want), LABELS.findall(got))
+        for name, time, want, got in ALERTS.findall(output)
     ]
-    for query, time, want, got in VALUES.findall(said):
+    for query, time, want, got in VALUES.findall(output):
         name = next(iter(ALERT.findall(query.replace("\\", ""))), query)
-        told.append(_wrong(name, time, SERIES.findall(want), SERIES.findall(got)))
-    rest = VALUES.sub("", ALERTS.sub("", said))
+        failures.append(_wrong(name, time, SERIES.findall(want), SERIES.findall(got)))
+    rest = VALUES.sub("", ALERTS.sub("", output))
     lines = [" ".join(line.split()) for line in rest.splitlines()]
-    told += [line for line in lines if line and not PROGRESS.match(line)]
-    return told or [f"promtool ends with {done.returncode} and says nothing"]
+    failures += [line for line in lines if line and not PROGRESS.match(line)]
+    return failures or [f"promtool ends with {done.returncode} and says nothing"]
 
 
-def _wrong(name: str, time: str, wanted: list[str], got: list[str]) -> str:
+def _wrong(name: str, time: str, expected: list[str], got: list[str]) -> str:
     """Which alerts differ at a moment of a test: those missing, those too many, else what they say."""
-    both = (set(wanted) - set(got), set(got) - set(wanted))
+    both = (set(expected) - set(got), set(got) - set(expected))
     missing, spare = (", ".join(_where(labels) for labels in sorted(each)) for each in both)
     differs = [f"not firing: {missing}"] if missing else []
     differs += [f"firing: {spare}"] if spare else []
@@ -235,6 +236,6 @@ def _wrong(name: str, time: str, wanted: list[str], got: list[str]) -> str:
 
 
 def _where(labels: str) -> str:
-    """What tells one alert of a test from the others."""
-    told = re.findall(r'(?:namespace|metric|pod)="([^"]*)"', labels)
-    return " ".join(told) or "{}"
+    """What distinguishes one alert of a test from the others."""
+    values = re.findall(r'(?:namespace|metric|pod)="([^"]*)"', labels)
+    return " ".join(values) or "{}"

@@ -1,5 +1,5 @@
-"""What no rule reads is not recorded, and what one observation alone reads is said there: a recorded signal is a series
-for every pod, an observation one for each of those for whom it holds."""
+"""What no rule reads is not recorded, and what one observation alone reads is written there: a recorded signal is a
+series for every pod, an observation one for each of those for whom it holds."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ Groups = list[dict[str, Any]]
 
 def pruned(records: Records, exprs: Collection[str]) -> Records:
     """The records that expressions rest on, directly or through others."""
-    needed = _among(records, _wanted(records.all, exprs))
+    needed = _among(records, _used(records.all, exprs))
     now, alone = needed.now, set(_read_once(needed, exprs))
 
-    def said(found: re.Match[str]) -> str:
+    def replaced(found: re.Match[str]) -> str:
         return clause(now[found[0]]) if found[0] in alone else found[0]
 
-    held = {name: NAME.sub(said, text) for name, text in needed.held.items()}
-    return replace(needed, now=_only(now, now.keys() - alone), held=held)
+    observations = {name: NAME.sub(replaced, text) for name, text in needed.observations.items()}
+    return replace(needed, now=_only(now, now.keys() - alone), observations=observations)
 
 
 def parted(records: Records, exprs: Collection[str]) -> tuple[Records, Records]:
     """What these expressions rest on, and all other records."""
-    wanted = _wanted(records.all, exprs)
-    return _among(records, wanted), _among(records, records.all.keys() - wanted)
+    names = _used(records.all, exprs)
+    return _among(records, names), _among(records, records.all.keys() - names)
 
 
 def needed(recording: Groups, alerting: Groups, *, inline: bool) -> tuple[Groups, Groups]:
@@ -45,7 +45,7 @@ def needed(recording: Groups, alerting: Groups, *, inline: bool) -> tuple[Groups
     rules = {_named(rule): (rule, group) for group in groups for rule in group["rules"]}
     exprs = {name: rule["expr"] for name, (rule, _) in rules.items()}
     records = {name: text for name, text in exprs.items() if "record" in rules[name][0]}
-    kept = _wanted(records, (text for name, text in exprs.items() if name not in records))
+    kept = _used(records, (text for name, text in exprs.items() if name not in records))
     exprs = {name: text for name, text in exprs.items() if name in kept or name not in records}
     if inline:
         _inline(exprs, {name: rules[name][1]["interval"] for name in exprs}, kept)
@@ -87,10 +87,10 @@ def _named(rule: dict[str, Any]) -> str:
 
 
 def _among(records: Records, names: Collection[str]) -> Records:
-    return Records(*(_only(part, names) for part in (records.pods, records.now, records.usual, records.held)))
+    return Records(*(_only(part, names) for part in (records.pods, records.now, records.usual, records.observations)))
 
 
-def _wanted(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
+def _used(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
     open_, found = list(exprs), set[str]()
     while open_:
         for name in NAME.findall(open_.pop()):
@@ -103,11 +103,11 @@ def _wanted(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
 def _read_once(records: Records, exprs: Iterable[str]) -> Iterator[str]:
     """Signals that are read in one place, by an observation, and there as they are now."""
     reads = Counter(name for text in (*records.all.values(), *exprs) for name in NAME.findall(text))
-    for text in records.held.values():
+    for text in records.observations.values():
         for read in NAME.finditer(text):
             if reads[read[0]] == 1 and read[0] in records.now and not text.startswith(CHOSEN, read.end()):
                 yield read[0]
 
 
-def _only(part: dict[str, str], wanted: Collection[str]) -> dict[str, str]:
-    return {name: text for name, text in part.items() if name in wanted}
+def _only(part: dict[str, str], names: Collection[str]) -> dict[str, str]:
+    return {name: text for name, text in part.items() if name in names}

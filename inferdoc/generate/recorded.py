@@ -53,15 +53,15 @@ ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_
 ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
 
 WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
-"""Series by which exporters beside the engines tell of pods: one of each kind is enough."""
+"""Series by which exporters beside the engines report pods: one of each kind is enough."""
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
 
 
-def told_by_exporters(offset: str = "") -> str:
-    """The pods that exporters tell of, each with the target that does. offset: PromQL, ` offset 1h`."""
-    told = (*POD, "exported_namespace", "exported_pod", "job", "instance")
-    found = owner(f"group by ({', '.join(told)}) ({WORKLOADS}{offset})")
+def exported_pods(offset: str = "") -> str:
+    """The pods that exporters report, each with the target that does. offset: PromQL, ` offset 1h`."""
+    labels = (*POD, "exported_namespace", "exported_pod", "job", "instance")
+    found = owner(f"group by ({', '.join(labels)}) ({WORKLOADS}{offset})")
     return f"group by ({', '.join((*POD, 'job', 'instance'))}) ({found})"
 
 
@@ -85,12 +85,12 @@ class Records:
     pods: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     usual: dict[str, str] = field(default_factory=dict)
-    held: dict[str, str] = field(default_factory=dict)
+    observations: dict[str, str] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, str]:
         """All of them."""
-        return {**self.pods, **self.now, **self.usual, **self.held}
+        return {**self.pods, **self.now, **self.usual, **self.observations}
 
 
 @dataclass(frozen=True)
@@ -100,9 +100,9 @@ class _Plain(Rendering):
     former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def however_spelled(self, term: str, certain: Sequence[str]) -> str:
-        """Where nothing beside it tells of another spelling, the default stands for what is under none of the names."""
-        told = any(self.former.get(word) for text in certain for word in METRIC.findall(text))
-        return term if told else " or ".join(dict.fromkeys([term, *spelled(term, self.former)]))
+        """If nothing beside it shows another spelling, the default stands for what is under none of the names."""
+        known = any(self.former.get(word) for text in certain for word in METRIC.findall(text))
+        return term if known else " or ".join(dict.fromkeys([term, *spelled(term, self.former)]))
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class Recorded(Rendering):
 
     extra: matchers on the recorded series, such as the role a cause is about. former: by the name of a series, those it
     had before. observed: names of observations by their condition. texts: by window and signal, the name and text of
-    its record, None where PromQL cannot say it: as far as they were asked for, by whatever rendering of the catalogue.
+    its record, None if PromQL cannot express it: as far as they were used, by whatever rendering of the catalogue.
     """
 
     records: Records = field(default_factory=Records)
@@ -119,23 +119,23 @@ class Recorded(Rendering):
     observed: Mapping[Condition, str] = field(default_factory=dict)
     texts: dict[tuple[str, str], tuple[str, str] | None] = field(default_factory=dict)
 
-    def once(self, condition: Condition, said: Callable[[Rendering], Expression | None]) -> Expression | None:
+    def once(self, condition: Condition, render: Callable[[Rendering], Expression | None]) -> Expression | None:
         """An observation by the name of its record; what has no name of its own, as it is."""
         name = self.observed.get(fact(condition))
         if name is None or isinstance(condition, Presence):
-            return said(self)
-        told = said(replace(self, extra=()))
-        if told is None:
+            return render(self)
+        expression = render(replace(self, extra=()))
+        if expression is None:
             return None
-        name = f"{self._held_by(condition, told)}{PREFIX}{name}{OF_OBSERVATIONS}"
-        record = _once(self.records.held, name, told.text)
-        return Expression(selector(record, self.extra), told.by)
+        name = f"{self._level_of(condition, expression)}{PREFIX}{name}{OF_OBSERVATIONS}"
+        record = _once(self.records.observations, name, expression.text)
+        return Expression(selector(record, self.extra), expression.by)
 
-    def _held_by(self, condition: Condition, told: Expression) -> str:
+    def _level_of(self, condition: Condition, expression: Expression) -> str:
         """The level of an observation's record: whom it is about."""
         if isinstance(condition, OfSignal) and condition.scope == "own":
             return self.level(condition.signal)
-        return next((level for level, labels in LEVELS if set(labels) <= set(told.by)), "namespace")
+        return next((level for level, labels in LEVELS if set(labels) <= set(expression.by)), "namespace")
 
     def signal(self, name: str) -> str | None:
         record = self._record(name)
@@ -183,15 +183,12 @@ class Recorded(Rendering):
         return replace(past, harm=signal.harm, fills=_fills(reading), state=signal.unit == "bool")
 
     def peers(self, name: str) -> str | None:
-        record = self._record(name)
-        if record is None:
-            return None
-        like = ", ".join(LIKE[self.level(name)])
-        text = (
+        """Not recorded: one more series of each member, where a few rules read it."""
+        record, like = self._record(name), ", ".join(LIKE[self.level(name)])
+        return record and clause(
             f"(sum by ({like}) ({record}) - on ({like}) group_right () {record})\n"
             f"/ on ({like}) group_left () ((count by ({like}) ({record}) > 1) - 1)"
         )
-        return self._keep(self.records.now, name, f"peers{self.window}", text)
 
     def few(self, name: str, limit: float) -> str | None:
         if self.signals[name].unit != "ratio" or limit * MIN_OBSERVATIONS >= FEWEST_EVENTS:
@@ -228,7 +225,7 @@ class Recorded(Rendering):
 
     def _joined(self, name: str, text: str) -> str:
         """The signal with role and tier of its pod; exporters beside the engines name other pods too, of whose GPUs no
-        cause tells."""
+        cause names."""
         level = self.level(name)
         if level not in JOINED:
             return text
@@ -255,8 +252,8 @@ class Recorded(Rendering):
         key = self.window, name
         if key not in self.texts:
             self.texts[key] = self._text(name)
-        told = self.texts[key]
-        return None if told is None else _once(self.records.now, *told)
+        named = self.texts[key]
+        return None if named is None else _once(self.records.now, *named)
 
     def _text(self, name: str) -> tuple[str, str] | None:
         text, reading = self._any_reading(name, lambda plain: plain.sound(name)), self._plain.reading(name)
@@ -275,14 +272,14 @@ class Recorded(Rendering):
         same = (other for other, one in self.signals.items() if one.readings == plain and one.level == signal.level)
         return next(same, name)
 
-    def _any_reading(self, name: str, said: Callable[[Rendering], str | None]) -> str | None:
+    def _any_reading(self, name: str, render: Callable[[Rendering], str | None]) -> str | None:
         """The signal, or what it rests on, by the first of its readings that is there, under current names, then under
         former ones: one series that an exporter lacks or spells in another way silences nothing."""
         signal = self.signals[name]
         texts = []
         for reading in signal.readings:
             alone = {**self.signals, name: msgspec.structs.replace(signal, readings=(reading,))}
-            text = said(replace(self._plain, signals=alone))
+            text = render(replace(self._plain, signals=alone))
             if text is not None:
                 texts += [text, *spelled(text, self.former)]
         return "\nor ".join(dict.fromkeys(texts)) or None
@@ -318,7 +315,7 @@ def spelled(text: str, former: Mapping[str, tuple[str, ...]]) -> Iterator[str]:
 def _once(records: dict[str, str], name: str, text: str) -> str:
     """The name under which a text is recorded: what two names say alike is recorded under the first of them."""
     if name not in records:
-        name = next((other for other, told in records.items() if told == text), name)
+        name = next((other for other, recorded_text in records.items() if recorded_text == text), name)
         records.setdefault(name, text)
     return name
 
@@ -335,7 +332,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         SEEN_RECORD: SEEN_EXPR,
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
-        EXPORTERS_RECORD: f"group by (cluster, job, instance) ({told_by_exporters()} and on ({', '.join(POD)}) {INFO})",
+        EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
         SERVED_RECORD: SERVED_EXPR,
     }
     return Recorded(

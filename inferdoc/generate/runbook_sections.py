@@ -10,11 +10,10 @@ from pathlib import Path
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
-from inferdoc.generate.cause_rules import AlertRule
+from inferdoc.generate.cause_rules import AlertRule, in_words
 from inferdoc.generate.document import FileChange, section_changes
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import build_rules
-from inferdoc.generate.wording import spoken
 from inferdoc.judging.conditions import explain
 
 BEGIN = "<!-- fires-when: generated from diagnostics/{id}.yaml -->"
@@ -51,14 +50,14 @@ def _lines(recipe: Recipe, catalogue: Catalogue, rule: AlertRule | None, none_be
         yield from listed("And at least one of these, the impact:", recipe.harm, catalogue)
     if recipe.unless:
         yield ""
-        yield "Not when one of these holds, for then it is something else:"
+        yield "Not if one of these is true, which means another cause:"
         yield ""
         for condition in recipe.unless:
-            early = " (only where it was so before the cause began)" if condition.when == "before" else ""
-            yield from wrapped(f"{_said(condition, catalogue)}: {condition.because}{early}", "- ")
+            early = " (only if it was so before the cause started)" if condition.when == "before" else ""
+            yield from wrapped(f"{_in_words(condition, catalogue)}: {condition.because}{early}", "- ")
     yield ""
     if rule is None:
-        yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` tells it.")
+        yield from wrapped(f"No alert rule: {none_because}. `inferdoc diagnose` reports it.")
         return
     keeps = f", keeps firing for {rule.keep_firing_for}" if rule.keep_firing_for else ""
     yield from wrapped(f"Alert `{rule.name}` ({rule.severity}): fires after {rule.for_}{keeps}.")
@@ -69,14 +68,14 @@ def listed(heading: str, conditions: Iterable[Condition], catalogue: Catalogue) 
     yield heading
     yield ""
     for condition in conditions:
-        yield from wrapped(_said(condition, catalogue), "- ")
+        yield from wrapped(_in_words(condition, catalogue), "- ")
 
 
-def _said(condition: Condition, catalogue: Catalogue) -> str:
+def _in_words(condition: Condition, catalogue: Catalogue) -> str:
     """In words, with the ids of the signals behind them where they are needed to look further."""
     ids = [part for part in explain(condition).split("`")[1::2] if part in catalogue.signals_of_rules]
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(ids))
-    return f"{spoken(condition, catalogue)} ({names})"
+    return f"{in_words(condition, catalogue)} ({names})"
 
 
 def wrapped(text: str, bullet: str = "") -> list[str]:

@@ -16,7 +16,7 @@ from inferdoc.source.reads import Matcher, selector
 
 BY = ("cluster", "namespace", "model_name", "tier", "role")
 SHOWN_BY = ("cluster", "namespace", "pod", "model_name")
-"""What engines are told apart by before the tier and role of their pod are joined."""
+"""What distinguishes engines before the tier and role of their pod are joined."""
 ABOVE = ("cluster", "namespace", "model_name")
 MEANS = {"ttft": "ttft_mean", "tpot_request": "itl_mean"}
 """The signal whose histograms show a latency first, of every engine: a gap between two tokens is counted as soon as it
@@ -60,7 +60,7 @@ def of_latency(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
 
 
 def of_engines(slo: Slo, catalogue: Catalogue, reading: str) -> tuple[str, str]:
-    """The same of every engine with this histogram by pod, without what tells whom the objective is promised to."""
+    """The same of every engine with this histogram by pod, without the labels of those whom the objective covers."""
     took, every = (_in_events(slo, _counted(each, slo.scope, False, reading)) for each in mean_series(slo, catalogue))
     return took, every
 
@@ -111,8 +111,8 @@ def _of_scope(series: list[Series], scope: Audience, without: list[Audience], ab
 def _counted(series: list[Series], scope: Audience, above: bool, reading: str) -> str:
     own: list[Matcher] = [(label, "=", value) for label, value in scope.tenant]
     own += [(LABELS[key], "=", value) for key, value in scope.fields.items() if key not in OF_PODS]
-    said = any_of(reading.format(selector(name, (*match, *own))) for name, match in series)
-    return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({said})"
+    events = any_of(reading.format(selector(name, (*match, *own))) for name, match in series)
+    return f"sum by ({', '.join(ABOVE if above else SHOWN_BY)}) ({events})"
 
 
 def _shown(series: list[Series], scope: Audience, above: bool, reading: str) -> str:

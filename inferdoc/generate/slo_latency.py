@@ -84,8 +84,8 @@ def usual_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
 
 
 def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
-    """The first that there is: the middle of half an hour; as after an install, what the counters of the engines tell,
-    which began before the record did, or the first minutes of the record where they were worse: a busy hour is no
+    """The first that there is: the middle of half an hour; as after an install, what the counters of the engines show,
+    which started before the record, or the first minutes of the record where they were worse: a busy hour is no
     incident, nor is one that gets busier by as much; half of the target, as in `stand_ins` of tiers.yaml."""
     past = f"{mean}[{PAST}] offset {LAG}"
     full = f"({all_} and {all_} offset {NOW})[{PAST}:{INTERVAL}]"  # a rate reads too low until its window is full
@@ -93,11 +93,11 @@ def _usual(slo: Slo, catalogue: Catalogue, mean: str, all_: str) -> str:
     young, before = (f"quantile_over_time({number(QUIETER)}, {each} offset {SOON})" for each in quieter)
     life = _life(*(f"sum by ({', '.join(BY)}) {clause(text)}" for text in of_latency(slo, catalogue, BEFORE)))
     enough = f"count_over_time({past}) >= {FEWEST_MEANS}\nand {mean} offset {SINCE}"
-    told = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
+    known = clause(f"{clause(life)} >= {young} or {young} and {clause(life)}")
     return "\nor ".join(
         (
             f"quantile_over_time(0.5, {past})\nand {enough}",
-            f"{told} * clamp_min({all_} / {clause(f'{before} or {all_}')}, 1)",
+            f"{known} * clamp_min({all_} / {clause(f'{before} or {all_}')}, 1)",
             f"0 * {mean} + {number(in_buckets(slo, catalogue) / 2)}",
         )
     )
@@ -126,7 +126,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     mean, all_ = _of_pod(slo, "mean"), _of_pod(slo, counted_as(slo))
     life = _life(*of_engines(slo, catalogue, BEFORE))
     beyond = (
-        f"{mean}\nand {_of_pod(slo, 'over_others')} > {_chance(all_)}\n"  # the record asks for SLOWER
+        f"{mean}\nand {_of_pod(slo, 'over_others')} > {_chance(all_)}\n"  # the record requires SLOWER
         f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
         f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
@@ -211,7 +211,7 @@ def _of_pod(slo: Slo, what: str) -> str:
 
 
 def _life(took: str, every: str) -> str:
-    """The mean over the life of the engines, as their counters tell."""
+    """The mean over the life of the engines, as their counters show."""
     return f"{took}\n/ ({every} >= {FEWEST_BEFORE})"
 
 

@@ -12,8 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from inferdoc.catalogue.calibration import Calibration
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.tables import Calibration
 from inferdoc.fleet.lineage import Key
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.clock import Rule

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec import structs
 
-from inferdoc.catalogue.calibration import Calibration
-from inferdoc.catalogue.flags import Flags
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import WIDE, Exporter
+from inferdoc.catalogue.tables import Calibration, Flags
 from inferdoc.config_sections import fleet_board
 from inferdoc.judging.advice import LONGER_REQUESTS, fill, longer_requests, pool_size
 from inferdoc.judging.changes import ORDER, Event, workload_events

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from msgspec import structs
 
-from inferdoc.catalogue.family import Family
 from inferdoc.catalogue.recipe import CERTAINTIES
+from inferdoc.catalogue.recipe_file import Family
 from inferdoc.extras import install
 from inferdoc.judging.answer import baseline_of
 from inferdoc.judging.conditions import evaluate, prepare

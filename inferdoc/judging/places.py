@@ -196,7 +196,7 @@ def _replicas_now(places: Places, context: Context, match: Match) -> str:
     return str(pool_size(context, match))
 
 
-def _replicas_wanted(places: Places, context: Context, match: Match) -> str:
+def _replicas_desired(places: Places, context: Context, match: Match) -> str:
     """Arrivals over what a replica finishes, with room to spare, where that is more; else one more than there are."""
     return str(max(pool_size(context, match) + 1, needed_replicas(context, match) or 0))
 
@@ -215,7 +215,7 @@ PLACES: dict[str, Callable[[Places, Context, Match], str]] = {
     "router": _router,
     "gpu": _gpu,
     "replicas_now": _replicas_now,
-    "replicas_wanted": _replicas_wanted,
+    "replicas_desired": _replicas_desired,
 }
 """What steps may name in braces besides the numbers of `advice`. `ns` is a flag with a space before it, or nothing."""
 
@@ -245,7 +245,7 @@ IN_GENERAL = {
     "router": "deployment/ROUTER",
     "gpu": "",
     "replicas_now": "(as many as before)",
-    "replicas_wanted": "(as many as needed)",
+    "replicas_desired": "(as many as needed)",
     PREVIOUS: UNKNOWN,
 }
 

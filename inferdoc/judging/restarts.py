@@ -10,7 +10,7 @@ import re
 
 import numpy as np
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 
 RESTART_SCRAPES = 3

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.engines import engines_there, of_engines
+from inferdoc.catalogue.aliases import Aliases, engines_there, of_engines
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Exporter, Signal
 from inferdoc.fleet.down_targets import add_silent
@@ -294,7 +293,7 @@ def needed_signals(catalogue: Catalogue) -> list[str]:
         names.update(dict.fromkeys(recipe.optional))
     shown = (family.shown for family in catalogue.families.values() if family.shown is not None)
     names.update(dict.fromkeys(signal for condition in shown for signal in condition.signals))
-    names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.promised))
+    names.update(dict.fromkeys(slo.signal for slo in catalogue.slos if slo.agreed))
     return list(names)
 
 

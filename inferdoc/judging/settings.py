@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.catalogue.engines import MAIN
+from inferdoc.catalogue.aliases import MAIN
 from inferdoc.catalogue.signal import Exporter, Signal
 from inferdoc.fleet.lineage import Key, Lineage
 from inferdoc.source.base import InfoSeries

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from inferdoc.catalogue.engines import declared_series
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.aliases import declared_series
+from inferdoc.catalogue.names import load_identity
 from inferdoc.fleet.down_targets import unscraped
 from inferdoc.judging.judge import Judgement, can_judge
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp

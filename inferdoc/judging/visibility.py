@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from inferdoc.catalogue.aliases import MAIN, declared_series, engines_of, engines_there
 from inferdoc.catalogue.conditions import AnyOf, Condition, KOf, OfParts, Presence, Witnesses
-from inferdoc.catalogue.engines import MAIN, declared_series, engines_of, engines_there
-from inferdoc.catalogue.flags import version
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Exporter, Metric, Reading, Signal
+from inferdoc.catalogue.tables import version
 from inferdoc.judging.model import AbsenceKind
 from inferdoc.source.base import Scrapes
 

@@ -116,7 +116,7 @@ def _owner(fleet: Fleet, entity: Entity, level: Level) -> Member | None:
 
 def _slo(catalogue: Catalogue, member: Member, signal: str) -> Band | None:
     """The SLO of a signal as a target range."""
-    objectives = (slo for slo in catalogue.slos if slo.promised)
+    objectives = (slo for slo in catalogue.slos if slo.agreed)
     found = in_force(objectives, member.pool).get(signal)
     return None if found is None else Band(signal, f"SLO {found.id}", high=found.target)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
-from inferdoc.catalogue.burn import FAST, SLOW, windows
 from inferdoc.catalogue.signal import WIDE
-from inferdoc.catalogue.slo import Slo, in_force
+from inferdoc.catalogue.slo import FAST, SLOW, Slo, in_force, windows
 from inferdoc.fleet.members import Pool
 from inferdoc.slo.buckets import Counted
 from inferdoc.slo.history import ROUTER, History
@@ -85,7 +84,7 @@ def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         target=slo.target,
         unit=history.catalogue.signals[slo.signal].unit,
         wanted=slo.good,
-        promised=slo.promised,
+        promised=slo.agreed,
         tenant=dict(slo.scope.tenant),
         place=place_of(pool),
         status=_status(one.events, low, high, slo.good, history.catalogue.objectives.min_events),

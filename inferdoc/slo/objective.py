@@ -34,8 +34,8 @@ def objectives(requested: Sequence[str], slos: Sequence[Slo], pool: ServedPool) 
             signal,
             slo.target,
             _unit(signal),
-            slo.where if slo.promised else f"a default of alerts/slo.yaml ({slo.id}), not an SLO",
-            not slo.promised,
+            slo.where if slo.agreed else f"a default of alerts/slo.yaml ({slo.id}), not an SLO",
+            not slo.agreed,
         )
         for signal, slo in in_force(slos, pool).items()
         if _is_reported(signal)

@@ -12,7 +12,7 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.formula import names_in
+from inferdoc.catalogue.span import names_in
 from inferdoc.catalogue.signal import Reading, Signal, Term
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source

@@ -8,7 +8,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from inferdoc.catalogue.formula import FormulaError, names_in
+from inferdoc.catalogue.span import FormulaError, names_in
 
 FUNCTIONS = {"clamp_min": np.fmax, "clamp_max": np.fmin}
 ARITHMETIC = {ast.Add: np.add, ast.Sub: np.subtract, ast.Mult: np.multiply, ast.Div: np.divide}

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from inferdoc.catalogue.identity import IdentityLabels
 from inferdoc.catalogue.load import load_catalogue
+from inferdoc.catalogue.names import IdentityLabels
 from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from inferdoc.catalogue.identity import IdentityLabels, PodLabels
+from inferdoc.catalogue.names import IdentityLabels, PodLabels
 
 SWITCH = "nvswitch"
 """The label of dcgm-exporter for an NVSwitch, which belongs to a machine and names no pod."""

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Protocol, runtime_checkable
 
-from inferdoc.catalogue.identity import IdentityLabels
+from inferdoc.catalogue.names import IdentityLabels
 from inferdoc.source.reads import TARGET, Matcher, literal, selector
 
 LONGEST_EXPRESSION = 30_000

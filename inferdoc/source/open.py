@@ -65,8 +65,7 @@ def open_source(
         raise ConfigError("--workers and --address say where --engine local, ray or dask reads: give it too")
     if seconds <= 0 or parallel < 1:
         raise ConfigError(f"timeout {seconds:g} s and {parallel} parallel queries: both must be above 0")
-    from inferdoc.catalogue.identity import load_identity
-    from inferdoc.catalogue.names import load_name_forms
+    from inferdoc.catalogue.names import load_identity, load_name_forms
 
     identity, forms = load_identity(overlays), load_name_forms(overlays)
     source: ParallelStore | PrometheusSource

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from inferdoc.catalogue.identity import PodLabels
+from inferdoc.catalogue.names import PodLabels
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.identity import (
     CLUSTER,

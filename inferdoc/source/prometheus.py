@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 import numpy as np
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.errors import NOT_JSON
 from inferdoc.source import prometheus_answers as answers
 from inferdoc.source.base import Cost, InfoSeries, Scrapes, SourceKind

@@ -52,10 +52,10 @@ def main(arguments: list[str] | None = None) -> int:
         return mutate(given[1:])
     parser = argparse.ArgumentParser(prog="python -m inferdoc_dev.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 where something is out of date")
-    asked = parser.parse_args(given)
+    options = parser.parse_args(given)
     try:
         found, remarks = changes(content_root())
-        changed = apply_changes(found, check=asked.check)
+        changed = apply_changes(found, check=options.check)
     except InferdocError as error:
         print(f"inferdoc: {error}", file=sys.stderr)
         return error.exit_code
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(line, file=sys.stderr)
     for line in changed:
         print(line)
-    return 1 if asked.check and changed else 0
+    return 1 if options.check and changed else 0
 
 
 if __name__ == "__main__":

@@ -8,11 +8,19 @@ from typing import Any
 
 import msgspec
 
-from inferdoc.catalogue.kinds import GROUPS, KINDS, LIMITS, OTHER_SIGNALS, SIGNAL
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.observation import ABOUT, Observation, ObservationFile
+from inferdoc.catalogue.observation import (
+    ABOUT,
+    GROUPS,
+    KINDS,
+    LIMITS,
+    OTHER_SIGNALS,
+    SIGNAL,
+    Observation,
+    ObservationFile,
+)
+from inferdoc.catalogue.recipe import ActionFile
 from inferdoc.catalogue.recipe_file import RecipeFile
-from inferdoc.catalogue.steps import ActionFile
 from inferdoc.generate.document import FileChange, file_changes
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 
 from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
-from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.signal import Exporter
 
 NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")

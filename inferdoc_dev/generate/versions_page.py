@@ -38,13 +38,13 @@ def table(catalogue: Catalogue) -> Iterator[str]:
 
 def _changes(exporter: Exporter) -> str:
     """Releases in order; `0.10` and `0.10.0` are one."""
-    told: dict[str, str] = {}
+    releases: dict[str, str] = {}
     for metric in exporter.metrics.values():
         for release in (metric.since, metric.until, *(former.until for former in metric.formerly)):
             if release is not None:
                 key = str(release_order(release))
-                told[key] = min(release, told.get(key, release), key=len)
-    return ", ".join(_words(release) for release in sorted(told.values(), key=release_order)) or "none declared"
+                releases[key] = min(release, releases.get(key, release), key=len)
+    return ", ".join(_words(release) for release in sorted(releases.values(), key=release_order)) or "none declared"
 
 
 def release_order(release: str) -> tuple[list[int], bool]:

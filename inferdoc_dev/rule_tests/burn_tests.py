@@ -59,7 +59,7 @@ class _Test:
 
     def __init__(self) -> None:
         self.series: list[dict[str, str]] = []
-        self.asked: list[dict[str, Any]] = []
+        self.checks: list[dict[str, Any]] = []
 
     def give(self, place: str, values: Values, lasts: str) -> None:
         for record, value in values.items():
@@ -69,10 +69,10 @@ class _Test:
 
     def ask(self, query: str, at: str, by_place: Mapping[str, int]) -> None:
         samples = [{"labels": f'{{namespace="{place}"}}', "value": value} for place, value in by_place.items()]
-        self.asked.append({"expr": query, "eval_time": at, "exp_samples": samples})
+        self.checks.append({"expr": query, "eval_time": at, "exp_samples": samples})
 
     def document(self) -> dict[str, Any]:
-        return {"interval": STEP, "input_series": self.series, "promql_expr_test": self.asked}
+        return {"interval": STEP, "input_series": self.series, "promql_expr_test": self.checks}
 
 
 def _burning(slo: Slo, least: int) -> Iterator[tuple[str, Cases]]:

@@ -28,7 +28,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import InferdocError
 from inferdoc.generate.baseline_rules import POOLED, YOUNG
-from inferdoc.generate.cause_rules import harm_beyond_symptoms, sayable
+from inferdoc.generate.cause_rules import harm_beyond_symptoms, is_expressible
 from inferdoc.generate.recorded import Recorded, recorded
 from inferdoc.judging.conditions import promql
 from inferdoc.times import length_of
@@ -71,25 +71,25 @@ def cases(recipe: Recipe, catalogue: Catalogue) -> tuple[Case, ...]:
 class _Maker:
     def __init__(self, recipe: Recipe, catalogue: Catalogue) -> None:
         rendering = recorded(catalogue)
-        symptoms = tuple(_said(condition, rendering) for condition in recipe.symptoms)
+        symptoms = tuple(_rendered(condition, rendering) for condition in recipe.symptoms)
         self.recipe, self.catalogue = msgspec.structs.replace(recipe, symptoms=symptoms), catalogue
         self.harm = [c for c in harm_beyond_symptoms(recipe) if promql(c, rendering) is not None]
         own = [c for c in recipe.unless if all(leaf.scope == "own" for leaf in leaves(c))]
-        self.unless = [c for c in own if sayable(c, rendering)]
-        said = [*symptoms, *self.harm, *self.unless]
-        self.signals = list(dict.fromkeys(name for c in said for name in c.signals))
+        self.unless = [c for c in own if is_expressible(c, rendering)]
+        conditions = [*symptoms, *self.harm, *self.unless]
+        self.signals = list(dict.fromkeys(name for c in conditions for name in c.signals))
         self.role = next((role for role in recipe.roles if role != "both"), None)
         self.affected = POOL_SIZE if recipe.pool_share else 1
 
     def cases(self) -> Iterator[Case]:
-        held = (*self.recipe.symptoms, *self.harm[:1])
+        holding = (*self.recipe.symptoms, *self.harm[:1])
         firing = list(islice(self.firing(), 1))
         yield from firing
         yield from self.short_symptoms()
         yield from islice(self.unhurt(), 1)
-        ruled_out = (each for c in self.unless for each in self.made("ruled-out", self.wants(*held, c), False))
+        ruled_out = (each for c in self.unless for each in self.made("ruled-out", self.wants(*holding, c), False))
         yield from islice(ruled_out, 1)
-        world = build(self.catalogue, self.signals, self.wants(*held))
+        world = build(self.catalogue, self.signals, self.wants(*holding))
         if world is not None:
             yield from self.of_sick(world)
         for case in firing if world is None else ():
@@ -144,7 +144,7 @@ class _Maker:
         if self.role:
             other = "prefill" if self.role == "decode" else "decode"
             yield Case(f"is-{other}", world, False, self.affected, role=other)
-        if self._peers_tell(world):
+        if self._peers_decide(world):
             yield Case("young-among-peers", world, True, self.affected, young=True, role=self.role)
         elif self._relative():
             yield Case("too-young", world, False, self.affected, young=True, role=self.role)
@@ -153,22 +153,22 @@ class _Maker:
         yield from self.of_others(world)
 
     def of_others(self, world: World) -> Iterator[Case]:
-        """The faulty state gone, and the calm one whose counters begin anew."""
+        """The faulty state gone, and the healthy one whose counters restart."""
         yield Case("gone", world, False, self.affected, role=self.role, gone=True)
-        yield Case("restarts", _calm(world), False, self.affected, role=self.role, restarts=True)
+        yield Case("restarts", _without_fault(world), False, self.affected, role=self.role, restarts=True)
 
-    def wants(self, *held: Condition) -> list[Want]:
+    def wants(self, *holding: Condition) -> list[Want]:
         """These conditions hold; of harm and of what rules out, everything else does not."""
-        others = [c for c in self.harm if c not in held]
+        others = [c for c in self.harm if c not in holding]
         none = [want for c in others for want in _off(c)]
-        return [*_all_true(held), *none, *self.not_ruled_out(*held)]
+        return [*_all_true(holding), *none, *self.not_ruled_out(*holding)]
 
     def felt_beside(self, off: Iterable[Condition]) -> tuple[Condition, ...]:
-        """The first harm that is none of what must not hold: a cause may be told by what it does."""
+        """The first harm that is none of what must not hold: a cause may be recognised by what it does."""
         return next(((harm,) for harm in self.harm if harm not in off), ())
 
-    def not_ruled_out(self, *held: Condition) -> list[Want]:
-        return [want for c in self.unless if c not in held for want in _off(c)]
+    def not_ruled_out(self, *holding: Condition) -> list[Want]:
+        return [want for c in self.unless if c not in holding for want in _off(c)]
 
     def made(self, name: str, wants: list[Want], fires: bool) -> list[Case]:
         """The case, where some course of the signals gives it: limits on one signal may exclude each other."""
@@ -196,16 +196,16 @@ class _Maker:
         relative = any(needs(c) for c in self.recipe.symptoms) or bool(self.harm and all(needs(c) for c in self.harm))
         return relative and not self._stood_in()
 
-    def _peers_tell(self, world: World) -> bool:
+    def _peers_decide(self, world: World) -> bool:
         """Whether the other pods of the pool, which are well, show what is usual of all that has to get worse until the
-        alert comes up: a short past of its own, half of it calm, stands in between later."""
-        held = _all_true((*self.recipe.symptoms, *self.harm[:1]))
-        moves = [want.condition for want in held if isinstance(want.condition, Move)]
+        alert comes up: a short past of its own, half of it healthy, stands in between later."""
+        holding = _all_true((*self.recipe.symptoms, *self.harm[:1]))
+        moves = [want.condition for want in holding if isinstance(want.condition, Move)]
         signals, figures = self.catalogue.signals_of_rules, self.catalogue.tiers.stand_ins
         worse = all(signals[m.signal].harm == ("up" if m.up else "down") for m in moves)
         alike = all(signals[m.signal].level in POOLED for m in moves)
         known = [m.signal for m in moves if m.signal in figures]
-        well = all(world.value(name, "calm") <= figures[name].value for name in known)
+        well = all(world.value(name, "healthy") <= figures[name].value for name in known)
         soon = self.recipe.alert is not None and length_of(self.recipe.alert.for_) <= length_of(YOUNG[1])
         return bool(moves) and worse and alike and well and soon and self.affected == 1 and has_pool(self.recipe)
 
@@ -225,13 +225,13 @@ def facts_of(recipe: Recipe) -> list[Fact]:
     return [leaf for condition in (*recipe.symptoms, *recipe.harm, *recipe.unless) for leaf in leaves(condition)]
 
 
-def _calm(world: World) -> World:
+def _without_fault(world: World) -> World:
     """The world without its fault."""
-    raw = {key: replace(each, fault=each.calm, ramp=0.0) for key, each in world.raw.items()}
+    raw = {key: replace(each, fault=each.healthy, ramp=0.0) for key, each in world.raw.items()}
     return World(world.catalogue, raw)
 
 
-def _said(condition: Condition, rendering: Recorded) -> Condition:
+def _rendered(condition: Condition, rendering: Recorded) -> Condition:
     """A condition without the alternatives that its rule leaves out, because PromQL cannot say them."""
     if not isinstance(condition, AnyOf):
         return condition
@@ -294,9 +294,9 @@ def _short_of(condition: Condition, at: str | None = None) -> Iterator[tuple[str
             for label, short in _short_of(part, at):
                 yield f"{number}-{label}", [*rest, *short]
     elif isinstance(condition, AnyOf | KOf):
-        for wanted in [at] if at else _limits_of(condition.parts):
-            yield str(wanted), [want for part in condition.parts for want in next(_short_of(part, wanted))[1]]
+        for which in [at] if at else _limits_of(condition.parts):
+            yield str(which), [want for part in condition.parts for want in next(_short_of(part, which))[1]]
     else:
         known = limits.names(condition)
-        for wanted in [at] if at in known else known:
-            yield str(wanted), [Want(condition, False, wanted, near=True)]
+        for which in [at] if at in known else known:
+            yield str(which), [Want(condition, False, which, near=True)]

@@ -47,12 +47,12 @@ def cause_test(
     for case in cases:
         by_history.setdefault(history_minutes(case, recipe, faulty), []).append(with_decoys(case, read))
     tests = []
-    for calm, found in sorted(by_history.items()):
-        span = FaultSpan(calm, faulty + 2)
+    for healthy, found in sorted(by_history.items()):
+        span = FaultSpan(healthy, faulty + 2)
         series = [line for case in found for line in lines(case, has_pool(recipe), span)]
         test: dict[str, Any] = {"interval": "1m", "input_series": series}
-        quiet = [{"eval_time": f"{calm + waits}m", "alertname": rule.name, "exp_alerts": []}]
-        minutes, firing = calm + faulty, [case for case in found if case.fires]
+        quiet = [{"eval_time": f"{healthy + waits}m", "alertname": rule.name, "exp_alerts": []}]
+        minutes, firing = healthy + faulty, [case for case in found if case.fires]
         if _steady(recipe, firing):
             alerts = [_alert(case, recipe, rule, catalogue, minutes) for case in firing]
             test["alert_rule_test"] = [
@@ -79,12 +79,12 @@ def history_minutes(case: Case, recipe: Recipe, lasts: int) -> int:
     stand_ins = case.world.catalogue.tiers.stand_ins
     moves = [leaf for leaf in facts_of(recipe) if isinstance(leaf, Move)]
     here = {m.signal for m in moves if m.signal in stand_ins and next(case.world.levers(m.signal)) in case.world.raw}
-    beyond = any(case.world.value(name, "calm") > stand_ins[name].value for name in here)
+    beyond = any(case.world.value(name, "healthy") > stand_ins[name].value for name in here)
     return CALM_MINUTES if beyond or (moves and lasts > SHORT_HISTORY_LASTS_MINUTES) else SHORT_CALM_MINUTES
 
 
 def settling_minutes(recipe: Recipe) -> int:
-    """After how many minutes of a fault everything that the rule of a cause asks for shows it."""
+    """After how many minutes of a fault everything that the rule of a cause requires shows it."""
     slow = any(isinstance(leaf, Slope) or (isinstance(leaf, Compared) and leaf.average) for leaf in facts_of(recipe))
     return WINDOW_MINUTES + (SLOW_MINUTES if slow else 0) + SPARE_MINUTES
 
@@ -106,8 +106,8 @@ def _alert(case: Case, recipe: Recipe, rule: AlertRule, catalogue: Catalogue, mi
     labels = _labels(case, recipe, rule, catalogue)
     value = float(POOL_SIZE) if recipe.pool_share else _value(case, case.shown or first_leaf(recipe))
     evaluated = 60 * (minutes - minutes % EVALUATED_MINUTES)
-    said = {key: expand(text, labels, value, evaluated) for key, text in rule.annotations.items()}
-    return {"exp_labels": labels, "exp_annotations": said}
+    annotations = {key: expand(text, labels, value, evaluated) for key, text in rule.annotations.items()}
+    return {"exp_labels": labels, "exp_annotations": annotations}
 
 
 def _identities(firing: list[Case], recipe: Recipe, rule: AlertRule, catalogue: Catalogue, at: str) -> dict[str, Any]:

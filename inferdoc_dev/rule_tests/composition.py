@@ -26,7 +26,7 @@ from inferdoc.catalogue.conditions import (
 )
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import WIDE
-from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, sayable
+from inferdoc.generate.cause_rules import first_leaf, harm_beyond_symptoms, is_expressible
 from inferdoc.generate.promtool import NAME
 from inferdoc.generate.recorded import Recorded
 from inferdoc.judging.conditions import promql
@@ -58,8 +58,8 @@ class Composition:
     def name(self, condition: Condition) -> str | None:
         """The record of a condition; None where it has none of its own."""
         if condition not in self._names:
-            said = self.in_promql(condition)
-            text = "" if said is None else said.text
+            expression = self.in_promql(condition)
+            text = "" if expression is None else expression.text
             self._names[condition] = text if NAME.fullmatch(text) and text in self.records else None
         return self._names[condition]
 
@@ -72,16 +72,16 @@ class Composition:
             case Not():
                 return not self.holds(condition.part, there)
             case AnyOf():
-                return any(self.holds(part, there) for part in condition.parts if self.said(part))
+                return any(self.holds(part, there) for part in condition.parts if self.is_rendered(part))
             case Witnesses() if not _barred(condition):
                 return self.witnessed(condition, there)
             case AllOf() if condition.only_denies:
                 visible = all(self.seen(part) in there for part in condition.parts)
                 return visible and not any(self.bars(part.part, condition, there) for part in _denied(condition))
             case AllOf() | Witnesses():
-                told = [part for part in condition.parts if self.said(part)]
-                barred = any(self.bars(part.part, condition, there) for part in told if isinstance(part, Not))
-                return not barred and all(self.holds(part, there) for part in told if not isinstance(part, Not))
+                rendered = [part for part in condition.parts if self.is_rendered(part)]
+                barred = any(self.bars(part.part, condition, there) for part in rendered if isinstance(part, Not))
+                return not barred and all(self.holds(part, there) for part in rendered if not isinstance(part, Not))
             case KOf():
                 return False
         if condition.scope == "pool" or self.rendering.level(condition.signal) in WIDE:
@@ -90,10 +90,10 @@ class Composition:
 
     def by(self, condition: Condition) -> tuple[str, ...]:
         """The labels on which a condition may be joined."""
-        said = self.in_promql(condition)
-        return () if said is None else said.by
+        expression = self.in_promql(condition)
+        return () if expression is None else expression.by
 
-    def said(self, condition: Condition) -> bool:
+    def is_rendered(self, condition: Condition) -> bool:
         return self.in_promql(condition.part if isinstance(condition, Not) else condition) is not None
 
     def in_promql(self, condition: Condition) -> Expression | None:
@@ -103,7 +103,7 @@ class Composition:
         return self._in_promql[condition]
 
     def bars(self, condition: Condition, among: OfParts, there: Collection[str]) -> bool:
-        """Whether a condition that must not hold stops a rule: of a move, also where nothing tells what is usual."""
+        """Whether a condition that must not hold stops a rule: of a move, also if nothing shows what is usual."""
         if self.holds(condition, there):
             return True
         now, usual = self.past(condition, among)
@@ -111,7 +111,8 @@ class Composition:
 
     def past(self, condition: Condition, among: OfParts) -> tuple[str, str]:
         """What is recorded of the signal of a move, now and as usual, where the one without the other bars a rule about
-        as much as it tells apart. A usual value that a figure stands for is there with the signal, and is called ""."""
+        as much as it distinguishes. A usual value that a figure stands for is there with the signal, and is called
+        ""."""
         if not isinstance(condition, Move) or condition.scope != "own":
             return "", ""
         telling = among.parts if among.only_denies else [part for part in among.parts if not isinstance(part, Not)]
@@ -138,20 +139,20 @@ class Composition:
         return "" if signal in self.rendering.tiers.stand_ins else self.usual(signal)
 
     def seen(self, condition: Condition) -> str:
-        """The record that tells that a witness can be told; "" where there is none."""
+        """The record that shows that a witness can be evaluated; "" where there is none."""
         return self.now(next(leaves(condition)).signal)
 
     def witnessed(self, condition: Witnesses, there: Collection[str]) -> bool:
-        told = [part for part in condition.parts if self.said(part)]
-        against = [part for part in told if self.seen(part) in there and not self.holds(part, there)]
-        return any(self.holds(part, there) for part in told) and (not against or len(told) == 1)
+        rendered = [part for part in condition.parts if self.is_rendered(part)]
+        against = [part for part in rendered if self.seen(part) in there and not self.holds(part, there)]
+        return any(self.holds(part, there) for part in rendered) and (not against or len(rendered) == 1)
 
-    def calm(self, record: str) -> float:
+    def healthy(self, record: str) -> float:
         """A value of a signal for which nothing recorded of it holds by itself; 1 for all other records."""
-        return self._calm.get(record, 1.0)
+        return self._healthy_values.get(record, 1.0)
 
     @cached_property
-    def _calm(self) -> dict[str, float]:
+    def _healthy_values(self) -> dict[str, float]:
         rendering, found = self.rendering, dict[str, float]()
         facts = [fact for fact in rendering.observed if isinstance(fact, Level) and self.name(fact)]
         for signal in dict.fromkeys(fact.signal for c in rendering.observed for fact in leaves(c)):
@@ -164,8 +165,8 @@ class Composition:
                     if figure
                     else [0.0, 1.0, *(side * self.limit(f) for f in own for side in (0.9, 1.1))]
                 )
-                calm = (v for v in tried if not any(v > self.limit(f) if f.up else v < self.limit(f) for f in own))
-                found[name] = found[self.usual(signal) or name] = next(calm, 0.0)
+                healthy = (v for v in tried if not any(v > self.limit(f) if f.up else v < self.limit(f) for f in own))
+                found[name] = found[self.usual(signal) or name] = next(healthy, 0.0)
         return found
 
     def limit(self, fact: Level) -> float:
@@ -174,7 +175,7 @@ class Composition:
     # ---- cases ---------------------------------------------------------------------------------------------------
 
     def of_observation(self, condition: Condition) -> Iterator[Given]:
-        """Cases of an observation that is made of others, or asked of other pods."""
+        """Cases of an observation that is made of others, or concerns other pods."""
         if not isinstance(condition, OfParts):
             yield from self.of_others(condition)
             return
@@ -183,7 +184,7 @@ class Composition:
 
     def ways(self, condition: OfParts) -> Iterator[tuple[str, set[str]]]:
         """All parts, all but one, one of several, and each that bars it."""
-        parts = [part for part in condition.parts if self.said(part)]
+        parts = [part for part in condition.parts if self.is_rendered(part)]
         plain = [part for part in parts if not isinstance(part, Not)]
         names = [name for name in map(self.name, plain) if name]
         yield "none", set()
@@ -212,10 +213,10 @@ class Composition:
                 yield f"only-{number}-of-those-seen", {name, *seen}
 
     def denied(self, condition: AllOf) -> Iterator[tuple[str, set[str]]]:
-        """All can be told of what must not be there: with nothing of it, with each of it, with one that cannot."""
+        """All of what must not be there can be evaluated: with nothing of it, with each of it, with one that cannot."""
         denied = [part.part for part in _denied(condition)]
         telling = [{self.seen(part), *(self.past_of_its_own(leaf.signal) for leaf in leaves(part))} for part in denied]
-        yield "all-told", set().union(*telling) - {""}
+        yield "all-known", set().union(*telling) - {""}
         for number, part in enumerate(denied, 1):
             barred = self.name(part)
             if barred:
@@ -240,7 +241,7 @@ class Composition:
         for of in (1, 3, 4, 5):
             for number in range(min(of, 3) + 1):
                 pods = (there,) * number + (rest,) * (of - number)
-                yield Given(f"on-{number}-of-{of}", pods, _held_for(condition, number, of))
+                yield Given(f"on-{number}-of-{of}", pods, _true_for(condition, number, of))
 
     def of_cause(self, recipe: Recipe) -> Iterator[Given]:
         """Cases of the rule of a cause: every alternative of every symptom and every impact alone, one of them missing,
@@ -275,8 +276,8 @@ class _Cause:
     def needed(self) -> list[list[str]]:
         """For every symptom, and for the impact, the records of which one must be there."""
         found = [self.names(condition) for condition in self.recipe.symptoms]
-        hurts = [name for condition in harm_beyond_symptoms(self.recipe) for name in self.names(condition)]
-        return [names for names in (*found, hurts) if names]
+        impacts = [name for condition in harm_beyond_symptoms(self.recipe) for name in self.names(condition)]
+        return [names for names in (*found, impacts) if names]
 
     def names(self, condition: Condition) -> list[str]:
         name = self.among.name(condition)
@@ -292,7 +293,7 @@ class _Cause:
 
     def quiet(self, there: set[str], deep: int = MOST_BARS) -> set[str] | None:
         """These records and as few more as it takes for nothing that follows from them to rule the cause out."""
-        out = [c for c in self.told if self.among.holds(c, there)]
+        out = [c for c in self.barriers if self.among.holds(c, there)]
         if not out or not deep:
             return there if not out and self.fires(there) else None
         for name in self.barring(out[0]):
@@ -310,13 +311,13 @@ class _Cause:
             yield from [name] if name else self.barring(part)
 
     @cached_property
-    def told(self) -> list[Condition]:
+    def barriers(self) -> list[Condition]:
         """What rules the cause out, as far as its rule says so."""
-        return [c for c in self.recipe.unless if sayable(c, self.among.rendering)]
+        return [c for c in self.recipe.unless if is_expressible(c, self.among.rendering)]
 
     @cached_property
     def exclusions(self) -> list[str]:
-        return list(dict.fromkeys(name for name in map(self.among.name, self.told) if name))
+        return list(dict.fromkeys(name for name in map(self.among.name, self.barriers) if name))
 
     @property
     def other_role(self) -> str | None:
@@ -325,7 +326,7 @@ class _Cause:
 
     @cached_property
     def counted(self) -> set[str]:
-        """What says how many pods there are, where a rule asks for a share of them."""
+        """What says how many pods there are, if a rule requires a share of them."""
         now = self.among.now(first_leaf(self.recipe).signal) if self.recipe.pool_share else ""
         return {now} if now else set()
 
@@ -335,9 +336,9 @@ class _Cause:
 
     def fires(self, there: Collection[str]) -> bool:
         among = self.among
-        harm = [c for c in harm_beyond_symptoms(self.recipe) if among.said(c)]
+        harm = [c for c in harm_beyond_symptoms(self.recipe) if among.is_rendered(c)]
         felt = not harm or any(among.holds(c, there) for c in harm)
-        out = any(among.holds(c, there) for c in self.told)
+        out = any(among.holds(c, there) for c in self.barriers)
         return all(among.holds(c, there) for c in self.recipe.symptoms) and felt and not out
 
 
@@ -350,7 +351,7 @@ def _barred(condition: OfParts) -> bool:
     return isinstance(condition, AllOf | Witnesses) and any(isinstance(part, Not) for part in condition.parts)
 
 
-def _held_for(condition: Fact, number: int, of: int) -> int:
+def _true_for(condition: Fact, number: int, of: int) -> int:
     """For how many pods of a pool a fact about the others holds, where so many show it."""
     if condition.scope == "pool":
         return int(number > 0)
@@ -361,7 +362,7 @@ def _held_for(condition: Fact, number: int, of: int) -> int:
 
 
 def _shares(share: float) -> Iterator[tuple[str, int, int]]:
-    """Just enough pods of a pool and one less: so many that half of the share, or twice, would tell otherwise."""
+    """Just enough pods of a pool and one less: so many that half of the share, or twice, would give another result."""
     for of in range(2, MOST_PODS):
         enough = ceil(share * of - 1e-9)
         if enough - 1 >= share / 2 * of and enough < 2 * share * of:

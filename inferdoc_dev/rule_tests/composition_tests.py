@@ -30,7 +30,7 @@ def composition_test(
 ) -> dict[str, Any]:
     """One file: every case in a namespace of its own. alerts, records: cases by name of a rule; value: of a record."""
     series: list[dict[str, str]] = []
-    asked = []
+    checks = []
     for name, cases in [*alerts.items(), *records.items()]:
         slug = name.split(":")[1].removeprefix("inferdoc_").replace("_", "-") if ":" in name else name
         query = f'{name}{{namespace=~"{slug}_.+"}}'
@@ -44,12 +44,12 @@ def composition_test(
                 for text in dict.fromkeys(_series(case, place))
             ]
             samples += [{"labels": f'{{namespace="{place}"}}', "value": case.holds}] if case.holds else []
-        asked.append({"expr": f"count by (namespace) ({query})", "eval_time": ASKED, "exp_samples": samples})
+        checks.append({"expr": f"count by (namespace) ({query})", "eval_time": ASKED, "exp_samples": samples})
     return {
         "rule_files": rule_files,
         "evaluation_interval": "2m",
         "group_eval_order": groups,
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": asked}],
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}],
     }
 
 
@@ -73,5 +73,5 @@ def _series(case: Given, place: str) -> Iterator[str]:
             "priority": "0",
         }
         for record in sorted(there):
-            told = ", ".join(f'{label}="{labels[label]}"' for label in LABELS[record.split(":")[0]])
-            yield f"{record}{{{told}}}"
+            pairs = ", ".join(f'{label}="{labels[label]}"' for label in LABELS[record.split(":")[0]])
+            yield f"{record}{{{pairs}}}"

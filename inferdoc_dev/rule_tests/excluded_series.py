@@ -16,7 +16,7 @@ FAR = 1000.0
 
 
 def with_decoys(case: Case, read: Mapping[str, Sequence[Selector]]) -> Case:
-    """The case with a decoy for every label that tells its series from others.
+    """The case with a decoy for every label that distinguishes its series from others.
 
     read: `selectors` of all expressions that the alert rests on; what any of them takes is no decoy.
     """
@@ -27,7 +27,7 @@ def with_decoys(case: Case, read: Mapping[str, Sequence[Selector]]) -> Case:
             for value in (OTHER, *left_out(label, taken)):
                 other = tuple((name, value if name == label else own) for name, own in match)
                 if not any(matches(dict(other), selector) for selector in taken):
-                    far = FAR * max(each.calm, each.fault, 1.0)
+                    far = FAR * max(each.healthy, each.fault, 1.0)
                     found[metric, other] = Raw(each.kind, far, far)
                     break
     return replace(case, world=World(case.world.catalogue, {**case.world.raw, **found})) if found else case

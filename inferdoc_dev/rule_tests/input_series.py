@@ -24,9 +24,9 @@ OF_ROUTERS = ("llm_d_epp_", "inference_objective_", "inference_model_", "inferen
 
 @dataclass(frozen=True)
 class FaultSpan:
-    """calm: minutes before the fault; faulty: minutes of it; after: minutes in which all is calm again."""
+    """healthy: minutes before the fault; faulty: minutes of it; after: minutes in which all is healthy again."""
 
-    calm: int
+    healthy: int
     faulty: int
     after: int = 0
 
@@ -53,14 +53,14 @@ def identity(metric: str, case: Case, pod: str, gpu: int = 0) -> dict[str, str]:
 
 
 def pod_info(case: Case) -> dict[str, str]:
-    """What the info series tells of the pods of a case."""
+    """What the info series has about the pods of a case."""
     if case.stranger:
         return {}
     return {"model_name": MODEL, "role": case.role or DEFAULT_ROLE, "tier": case.tier or UNKNOWN_TIER}
 
 
 def of_gpus(metric: str, catalogue: Catalogue) -> bool:
-    """Whether an exporter tells of every GPU by itself, whatever it calls the label."""
+    """Whether an exporter reports every GPU by itself, whatever it calls the label."""
     return metric.startswith("DCGM_") or catalogue.aliases.label(metric, "gpu") != "gpu"
 
 
@@ -97,35 +97,37 @@ class _Shape:
     @property
     def before(self) -> int:
         """Minutes without the series at the beginning."""
-        return self.span.calm - YOUNG_MINUTES if self.young else 0
+        return self.span.healthy - YOUNG_MINUTES if self.young else 0
 
-    def text(self, calm: str, fault: str, after: str) -> str:
+    def text(self, healthy: str, fault: str, after: str) -> str:
         parts = [f"_x{self.before}"] if self.before else []
         gone = f"stale _x{self.span.faulty - 2}" if self.span.after else "stale"
         again = [after] if self.span.after else []
-        return " ".join([*parts, calm, gone if self.ends else fault, *again])
+        return " ".join([*parts, healthy, gone if self.ends else fault, *again])
 
     def stretches(self, raw: Raw) -> tuple[tuple[float, int], ...]:
-        """Values with minutes of the calm part, oldest first."""
-        length = self.span.calm - self.before
+        """Values with minutes of the healthy part, oldest first."""
+        length = self.span.healthy - self.before
         if raw.swing is None:
-            return ((raw.calm, length),)
-        return ((raw.swing, SWING_MINUTES), (raw.calm, length - SWING_MINUTES))
+            return ((raw.healthy, length),)
+        return ((raw.swing, SWING_MINUTES), (raw.healthy, length - SWING_MINUTES))
 
 
 def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -> Iterator[dict[str, str]]:
     metric, matched = key
     label = case.world.catalogue.aliases.label
-    told = {label(metric, name): value for name, value in identity(metric, case, pod, gpu).items()}
-    labels = {**told, **dict(matched)}
-    fault = raw.fault if shape.sick else raw.calm
+    identity_labels = {label(metric, name): value for name, value in identity(metric, case, pod, gpu).items()}
+    labels = {**identity_labels, **dict(matched)}
+    fault = raw.fault if shape.sick else raw.healthy
     past = shape.stretches(raw)
     if raw.kind == "devices":
         labels |= {"instance": f"{case.name}-{pod}"}
         shape = replace(shape, ends=shape.ends or (shape.sick and raw.fault > 0))
     if raw.kind == "histogram":
         count = case.world.raw.get((metric.removesuffix("_bucket") + "_count", matched))
-        rate, then = (count.calm, count.fault if shape.sick else count.calm) if count else (COUNTER_PER_SECOND,) * 2
+        rate, then = (
+            (count.healthy, count.fault if shape.sick else count.healthy) if count else (COUNTER_PER_SECOND,) * 2
+        )
         for bound, shares in _buckets(raw.q, [*(value for value, _ in past), fault]):
             rates = [(rate * share, minutes) for share, (_, minutes) in zip(shares, past, strict=False)]
             yield {
@@ -139,11 +141,11 @@ def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -
 
 
 def _gauge(past: Sequence[tuple[float, int]], fault: float, ramp: float, shape: _Shape) -> str:
-    """The first sample stands at minute 0, so the first stretch has one more than its minutes."""
-    calm = [f"{_number(value)}x{minutes - (number > 0)}" for number, (value, minutes) in enumerate(past)]
+    """The first sample is at minute 0, so the first interval has one more than its minutes."""
+    healthy = [f"{_number(value)}x{minutes - (number > 0)}" for number, (value, minutes) in enumerate(past)]
     grows = f"{_number(fault)}{'+' if ramp > 0 else '-'}{_number(abs(ramp) * 60)}" if ramp else _number(fault)
     return shape.text(
-        " ".join(calm), f"{grows}x{shape.span.faulty - 1}", f"{_number(past[-1][0])}x{shape.span.after - 1}"
+        " ".join(healthy), f"{grows}x{shape.span.faulty - 1}", f"{_number(past[-1][0])}x{shape.span.after - 1}"
     )
 
 

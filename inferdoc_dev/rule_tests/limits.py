@@ -13,10 +13,10 @@ from inferdoc.judging.conditions.render import FENCE, MIN_OBSERVATIONS
 
 @dataclass(frozen=True)
 class Course:
-    """A signal's value when calm, its value when the fault begins, its growth per second from then on, and the value
-    between which and `calm` it swung in the more distant past."""
+    """A signal's value when healthy, its value when the fault begins, its growth per second from then on, and the value
+    between which and `healthy` it swung in the more distant past."""
 
-    calm: float
+    healthy: float
     fault: float
     ramp: float = 0.0
     swing: float | None = None
@@ -39,10 +39,10 @@ def met(condition: Fact, course: Course, value: float, work: float, catalogue: C
             return {"limit": course.ramp > condition.per_second}
         case Stall():
             return {"limit": value == 0, "work": work > 0}
-    calm, by = course.calm, least_move(condition, catalogue)
+    healthy, by = course.healthy, least_move(condition, catalogue)
     factor, up = factor_of(condition)
-    found = {"factor": value > factor * calm if up else value < factor * calm}
-    found["by"] = value > calm + by if up else value < calm - by
+    found = {"factor": value > factor * healthy if up else value < factor * healthy}
+    found["by"] = value > healthy + by if up else value < healthy - by
     if not (isinstance(condition, Compared) and condition.average) and not isinstance(condition, Odd):
         edge = swing_edge(course, up)
         found["swing"] = value > edge if up else value < edge
@@ -50,7 +50,7 @@ def met(condition: Fact, course: Course, value: float, work: float, catalogue: C
 
 
 def factor_of(condition: Fact) -> tuple[float, bool]:
-    """The factor of a comparison, and whether it asks for more. What compares with nothing counts as any fall."""
+    """The factor of a comparison, and whether it requires more. What compares with nothing counts as any fall."""
     match condition:
         case Move():
             return condition.ratio, condition.up
@@ -60,19 +60,19 @@ def factor_of(condition: Fact) -> tuple[float, bool]:
 
 
 def swing_edge(course: Course, up: bool) -> float:
-    """The fence of a past that was `calm` for the longer and `swing` for the shorter part."""
-    other = course.calm if course.swing is None else course.swing
-    low, high = sorted((course.calm, other))
+    """The fence of a past that was `healthy` for the longer and `swing` for the shorter part."""
+    other = course.healthy if course.swing is None else course.swing
+    low, high = sorted((course.healthy, other))
     return (1 + FENCE) * high - FENCE * low if up else (1 + FENCE) * low - FENCE * high
 
 
-def swing_for(calm: float, edge: float) -> float:
-    """The value between which and `calm` a signal must have swung for its fence to lie at `edge`."""
-    return (edge + FENCE * calm) / (1 + FENCE)
+def swing_for(healthy: float, edge: float) -> float:
+    """The value between which and `healthy` a signal must have swung for its fence to lie at `edge`."""
+    return (edge + FENCE * healthy) / (1 + FENCE)
 
 
 def needs_events(condition: Fact, catalogue: Catalogue) -> bool:
-    """Whether a rule asks how many events a share rests on: where the fewest it looks at could exceed it by chance."""
+    """Whether a rule checks how many events a share rests on: if the fewest it looks at could exceed it by chance."""
     if (
         not (isinstance(condition, Level) and condition.up)
         or catalogue.signals_of_rules[condition.signal].unit != "ratio"
@@ -81,7 +81,7 @@ def needs_events(condition: Fact, catalogue: Catalogue) -> bool:
     return float(limit_of(condition, catalogue) or 0.0) * MIN_OBSERVATIONS < FEWEST_EVENTS
 
 
-def edges(condition: Fact, calm: float, catalogue: Catalogue) -> list[float]:
+def edges(condition: Fact, healthy: float, catalogue: Catalogue) -> list[float]:
     """Values at which a condition begins or ceases to hold."""
     limit = limit_of(condition, catalogue)
     if limit is not None:
@@ -89,7 +89,7 @@ def edges(condition: Fact, calm: float, catalogue: Catalogue) -> list[float]:
     if not isinstance(condition, Move | Odd):
         return []
     (factor, up), by = factor_of(condition), least_move(condition, catalogue)
-    return [factor * calm, calm + by if up else calm - by]
+    return [factor * healthy, healthy + by if up else healthy - by]
 
 
 def limit_of(condition: Fact, catalogue: Catalogue) -> float | None:
@@ -112,8 +112,8 @@ def stated(condition: Fact, catalogue: Catalogue) -> tuple[str, ...]:
         return names(condition)
     signal = catalogue.signals_of_rules[condition.signal]
     factor, up = factor_of(condition)
-    said = (
+    used = (
         *deciding(factor, least_move(condition, catalogue), up, signal),
         *(() if signal.unit == "bool" else ("swing",)),
     )
-    return tuple(name for name in names(condition) if name in said)
+    return tuple(name for name in names(condition) if name in used)

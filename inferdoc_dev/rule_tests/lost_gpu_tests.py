@@ -1,5 +1,5 @@
 """promtool unit tests of GPUs that are gone: courses of what exporters and engines show. Telemetry has no readings from
-which cases could be solved for; the judge is held against the same courses."""
+which cases could be solved for; the judge is compared on the same courses."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def gpu(number: str, pod: str | None = "p0", node: str = "a", **other: str) -> L
 @dataclass(frozen=True)
 class LostCourse:
     """gpus: what exporters show, and when; pods: when engines are scraped; lost: GPUs by pod at the end; name: of the
-    series of a GPU; sign: how a pod tells that it is scraped, by both of its series or by one of them."""
+    series of a GPU; sign: how a pod shows that it is scraped, by both of its series or by one of them."""
 
     gpus: Mapping[Labels, tuple[int, int]]
     pods: Mapping[str, tuple[int, int]] = field(default_factory=lambda: {"p0": ALL})
@@ -70,7 +70,7 @@ COURSES = {
 def lost_gpu_test(records: Iterable[str], rule_files: list[str], groups: list[str]) -> dict[str, Any]:
     """The test file: every course in a cluster and a namespace of its own. records: those whose value is the number of
     lost GPUs."""
-    asked = [
+    checks = [
         {
             "expr": f'sum by (namespace, pod) ({record}{{namespace=~"{"|".join(COURSES)}"}})',
             "eval_time": f"{AT}m",
@@ -87,16 +87,16 @@ def lost_gpu_test(records: Iterable[str], rule_files: list[str], groups: list[st
         "rule_files": rule_files,
         "evaluation_interval": "1m",
         "group_eval_order": groups,
-        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": asked}],
+        "tests": [{"interval": "1m", "input_series": series, "promql_expr_test": checks}],
     }
 
 
 def _series(name: str, course: LostCourse) -> Iterator[dict[str, str]]:
     for labels, span in course.gpus.items():
-        told = {key: name if key == "namespace" else value for key, value in labels}
+        renamed = {key: name if key == "namespace" else value for key, value in labels}
         if course.name.startswith("gpu_"):
-            told["gpu_id"] = told.pop("gpu")
-        yield _line(course.name, {"cluster": name, **told}, span)
+            renamed["gpu_id"] = renamed.pop("gpu")
+        yield _line(course.name, {"cluster": name, **renamed}, span)
     for pod, span in course.pods.items():
         scraped = {"cluster": name, "namespace": name, "pod": pod, "job": "vllm", "instance": f"{pod}:8000"}
         for sign in course.sign:

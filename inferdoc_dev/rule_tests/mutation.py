@@ -26,7 +26,7 @@ MARKED = re.compile(MARK + r"(\d+)\b")
 REFUSED = re.compile(r"rule: (\S+), time: ")
 MOST_AT_ONCE = 80
 OF_PODS = "pod:"
-"""Records that tell what a pod is for, on which hardware and in which pool: no rule's own, with tests of their own."""
+"""Records of the role, hardware and pool of a pod: no rule's own, with tests of their own."""
 FILES_TRIED = 3
 """A mistake in what many rules share is tried with the tests of so many of the records, and of the alerts, on it."""
 WAITS = ("for ", "keep_firing_for ")
@@ -82,7 +82,7 @@ def mistakes(
     names = _alerts(documents)
     for unknown in sorted({*(set(alerts) - names), *(set(operators) - set(OPERATORS))}):
         raise InferdocError(f"{unknown}: no such alert or kind of mistake; kinds are {', '.join(OPERATORS)}")
-    wanted = set(alerts) or names
+    chosen = set(alerts) or names
     needs = _needs(documents)
     resting = {name: _resting(needs, name) for name in needs}
     found = []
@@ -91,12 +91,12 @@ def mistakes(
         part = _part(rule)
         if name.startswith(OF_PODS) or (parts and part not in parts):
             continue
-        of = [each for each, needs in resting.items() if name in needs and (each in wanted or each not in names)]
+        of = [each for each, needs in resting.items() if name in needs and (each in chosen or each not in names)]
         of = [name, *sorted(of, key=lambda each: (len(resting[each]), each))]
         records, alerts_on_it = (
             [each for each in of if (each in names) == alert][:FILES_TRIED] for alert in (False, True)
         )
-        for mutant in mutants(rule, length_of(interval)) if wanted & set(of) else ():
+        for mutant in mutants(rule, length_of(interval)) if chosen & set(of) else ():
             raw = mutant.operator in OF_RAW_SERIES
             if (not operators or mutant.operator in operators) and (path == str(RULES) or raw):
                 found.append(Mistake(name, mutant, (*records, *alerts_on_it), part))
@@ -116,19 +116,19 @@ def run(
     seconds: float = float("inf"),
     shown: Callable[[int, int], None] = lambda done, of: None,
 ) -> Score:
-    """Try the mistakes. seconds: no new test file is begun after so long; shown: is told how many are settled.
+    """Try the mistakes. seconds: no new test file is started after so long; shown: gets how many are settled.
 
     Raises InferdocError where promtool or a test is missing, or a test fails without a mistake.
     """
     files = _tests(generated)
-    score, open_, begun = Score(), [(each, list(_files(each, files))) for each in found], time.monotonic()
+    score, open_, started = Score(), [(each, list(_files(each, files))) for each in found], time.monotonic()
     while open_:
         score.missed += [each for each, paths in open_ if not paths]
         batches = list(_batches([(each, paths) for each, paths in open_ if paths]))
         open_ = []
         with ThreadPoolExecutor(AT_ONCE) as pool:
             for (path, batch), hit in zip(
-                batches, pool.map(lambda b: _within(generated, b, begun + seconds), batches), strict=True
+                batches, pool.map(lambda b: _within(generated, b, started + seconds), batches), strict=True
             ):
                 if hit is None:
                     score.untried += len(batch)
@@ -181,16 +181,16 @@ def _noticed(generated: Path, path: Path, left: dict[int, Mistake]) -> set[int]:
             for file, text in rules.items():
                 promtool.write(folder / file, text)
             promtool.write(folder / path.name, {**_repeated(document, copies), "rule_files": [*rules]})
-            said = promtool.said_of_test(folder / path.name)
-        refused = {int(number) for rule in REFUSED.findall(said) for number in MARKED.findall(rule)}
-        plain = [rule for rule in REFUSED.findall(said) if not MARKED.search(rule)]
-        right = [rule for rule, *_ in promtool.ALERTS.findall(said) if not MARKED.search(rule)]
+            output = promtool.output_of_test(folder / path.name)
+        refused = {int(number) for rule in REFUSED.findall(output) for number in MARKED.findall(rule)}
+        plain = [rule for rule in REFUSED.findall(output) if not MARKED.search(rule)]
+        right = [rule for rule, *_ in promtool.ALERTS.findall(output) if not MARKED.search(rule)]
         if plain or right:
             raise InferdocError(f"{path}: fails as it is: {(plain or right)[0]}; run inferdoc alerts test first")
-        if "SUCCESS" not in said and "FAILED" not in said:
-            raise InferdocError(f"{path}: promtool says {' '.join(said.split())[:200]}")
+        if "SUCCESS" not in output and "FAILED" not in output:
+            raise InferdocError(f"{path}: promtool says {' '.join(output.split())[:200]}")
         if not refused:
-            return found | {int(number) for number in MARKED.findall(said)}
+            return found | {int(number) for number in MARKED.findall(output)}
         found |= refused
         left = {number: each for number, each in left.items() if number not in refused}
     return found
@@ -203,7 +203,7 @@ Copies = Mapping[int, set[str]]
 def _mutated(
     generated: Path, document: Mapping[str, Any], left: Mapping[int, Mistake]
 ) -> tuple[dict[str, dict[str, Any]], Copies]:
-    """The rule files with what a test asks for rests on, and beside every rule those of it that are wrong."""
+    """The rule files with what a test reads rests on, and beside every rule those of it that are wrong."""
     kept = promtool.reduced(_documents(generated), promtool.subjects_of(document))
     needs = _needs(kept)
     copies = {number: _dependants(each.rule, needs) for number, each in left.items()}
@@ -245,18 +245,20 @@ def _dependants(name: str, needs: Mapping[str, set[str]]) -> set[str]:
 
 
 def _repeated(document: Mapping[str, Any], copies: Copies) -> dict[str, Any]:
-    """A test file that asks of the copies of every mistake what it asks of the right rules, and gives them the records
-    that it gives these."""
+    """A test file that checks of the copies of every mistake what it checks of the right rules, and gives them the
+    records that it gives these."""
     tests = []
     for test in document["tests"]:
-        asked = dict(test)
-        asked["input_series"] = [
-            {**line, "series": said} for line in test.get("input_series", ()) for said in _given(line["series"], copies)
+        copied = dict(test)
+        copied["input_series"] = [
+            {**line, "series": marked}
+            for line in test.get("input_series", ())
+            for marked in _given(line["series"], copies)
         ]
         for key, name in (("alert_rule_test", "alertname"), ("promql_expr_test", "expr")):
             if key in test:
-                asked[key] = [{**check, name: said} for check in test[key] for said in _names(check[name], key, copies)]
-        tests.append(asked)
+                copied[key] = [{**check, name: one} for check in test[key] for one in _names(check[name], key, copies)]
+        tests.append(copied)
     return {**document, "tests": tests}
 
 
@@ -272,13 +274,13 @@ def _names(text: str, key: str, copies: Copies) -> Iterator[str]:
     """A check, and the same of what each mistake changes."""
     yield text
     for number, changed in copies.items():
-        said = f"{text}{MARK}{number}" if key == "alert_rule_test" and text in changed else text
+        marked = f"{text}{MARK}{number}" if key == "alert_rule_test" and text in changed else text
         if key == "promql_expr_test" and promtool.ALERT.search(text):
-            said = _marked(text, promtool.ALERT, changed, number)
+            marked = _marked(text, promtool.ALERT, changed, number)
         elif key == "promql_expr_test":
-            said = _marked(text, promtool.NAME, changed, number)
-        if said != text:
-            yield said
+            marked = _marked(text, promtool.NAME, changed, number)
+        if marked != text:
+            yield marked
 
 
 def _marked(text: str, pattern: re.Pattern[str], changed: Collection[str], number: int) -> str:

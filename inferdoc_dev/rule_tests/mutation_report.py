@@ -44,19 +44,19 @@ def main(arguments: list[str] | None = None) -> int:
         "--time", default="1h", metavar="D", help="begin no further test file after so long (default: 1h)"
     )
     parser.add_argument("--least", type=float, default=PASSES, metavar="SHARE", help=f"the bar (default: {PASSES})")
-    asked = parser.parse_args(arguments)
-    generated = asked.out or content_root() / "alerts" / "generated"
+    options = parser.parse_args(arguments)
+    generated = options.out or content_root() / "alerts" / "generated"
     try:
-        found = mistakes(generated, asked.alert, asked.operator, asked.part)
-        if asked.sample is not None:
-            found = random.Random(asked.seed).sample(found, min(asked.sample, len(found)))
-        score = run(generated, found, seconds=length_of(asked.time), shown=_bar)
+        found = mistakes(generated, options.alert, options.operator, options.part)
+        if options.sample is not None:
+            found = random.Random(options.seed).sample(found, min(options.sample, len(found)))
+        score = run(generated, found, seconds=length_of(options.time), shown=_bar)
     except (InferdocError, ValueError) as error:
         print(f"inferdoc: {error}", file=sys.stderr)
         return 2
     for line in lines(score):
         print(line)
-    return 1 if score.share < asked.least else 0
+    return 1 if score.share < options.least else 0
 
 
 def lines(score: Score) -> Iterable[str]:

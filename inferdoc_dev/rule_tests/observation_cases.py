@@ -113,7 +113,7 @@ class _FactMaker:
             lever = next(world.levers(condition.signal))
             ramp = max(limit - at, 0.0) * by / seconds
             start = at - ramp * 60 * REACHED_AFTER_MINUTES
-            if all(world.move(condition.signal, phase, start, lever) for phase in ("calm", "fault")):
+            if all(world.move(condition.signal, phase, start, lever) for phase in ("healthy", "fault")):
                 world.raw[lever].ramp = ramp
                 yield self.case(name, world, name == "meets")
             else:
@@ -137,19 +137,19 @@ class _FactMaker:
             yield from self.by_chance(world)
 
     def of_strangers(self, world: World) -> Iterator[FactCase]:
-        """On a pod beside the engines, of which exporters tell as well: it has no labels but its own."""
+        """On a pod beside the engines, which exporters report as well: it has no labels but its own."""
         signals, rendering = self.catalogue.signals_of_rules, recorded(self.catalogue)
-        told = all(
+        exported = all(
             signals[name].level == "target" and not rendering.of_engines(name) for name in self.condition.signals
         )
-        if not told or has_peers(self.condition) or any(metric == "up" for metric, _ in world.raw):
+        if not exported or has_peers(self.condition) or any(metric == "up" for metric, _ in world.raw):
             return
         found = [self.case("beside-engines", world, True)]
         found += self.made("misses-beside-engines", Want(self.condition, False))
         yield from (replace(each, case=replace(each.case, stranger=True)) for each in found)
 
     def large(self, world: World, share: float) -> World | None:
-        """The world with a share so large that so few events are no chance; as it is, where that is not asked for."""
+        """The world with a share so large that so few events are no chance; as it is, if that is not required."""
         signal = self.condition.signal
         if not limits.needs_events(self.condition, self.catalogue) or world.value(signal, "fault") >= share:
             return world
@@ -180,9 +180,9 @@ class _FactMaker:
                 names = former.get(metric, ())
                 raw[names[min(place, len(names) - 1)] if names else metric, match] = each
             plain = self.case(f"formerly-{place + 1}{label}", world, True)
-            told = World(world.catalogue, {key: replace(each) for key, each in raw.items()})
+            changed = World(world.catalogue, {key: replace(each) for key, each in raw.items()})
             lever = list(world.raw).index(next(world.levers(self.condition.signal)))
-            yield replace(plain, case=replace(plain.case, world=told), metric=list(raw)[lever][0])
+            yield replace(plain, case=replace(plain.case, world=changed), metric=list(raw)[lever][0])
 
     def of_readings(self, world: World) -> Iterator[FactCase]:
         """By every other reading of the signal, where the series of the first are not all there."""
@@ -195,13 +195,13 @@ class _FactMaker:
             if recorded(other).signal(alone) is None:
                 continue
             condition = msgspec.structs.replace(self.condition, signal=alone)
-            told = self.world(condition, other)
-            if told is None or set(world.raw) <= set(told.raw):
+            changed = self.world(condition, other)
+            if changed is None or set(world.raw) <= set(changed.raw):
                 continue
             maker = _FactMaker(condition, other)
-            yield maker.case(f"read-by-{number}", told, True)
-            yield from maker.of_events(told, f"-read-by-{number}")
-            yield from maker.of_spellings(told, f"-read-by-{number}")
+            yield maker.case(f"read-by-{number}", changed, True)
+            yield from maker.of_events(changed, f"-read-by-{number}")
+            yield from maker.of_spellings(changed, f"-read-by-{number}")
 
     def world(self, condition: Fact, catalogue: Catalogue) -> World | None:
         """One in which the observation holds by a little."""
@@ -222,14 +222,14 @@ class _FactMaker:
         return FactCase(Case(name, world, holds), self.condition, metric, self.needs_hours(world))
 
     def needs_hours(self, world: World) -> bool:
-        """Whether the last half hour does not tell what is usual: it swung, it is beyond the figure of a healthy
+        """Whether the last half hour does not show what is usual: it swung, it is beyond the figure of a healthy
         service, or the fault lasts for most of it."""
         condition = self.condition
         if not isinstance(condition, Move):
             return False
         swung = any(raw.swing is not None for raw in world.raw.values())
         figure = self.catalogue.tiers.stand_ins.get(condition.signal)
-        beyond = figure is not None and world.value(condition.signal, "calm") > figure.value
+        beyond = figure is not None and world.value(condition.signal, "healthy") > figure.value
         return swung or beyond or condition.average
 
 
@@ -254,18 +254,20 @@ def _built(want: Want, catalogue: Catalogue) -> World | None:
 
 def _moved(world: World, signal: str, value: float) -> World | None:
     """The world with another value of a signal in the faulty state."""
-    told = World(world.catalogue, {key: replace(each) for key, each in world.raw.items()})
-    return told if told.move(signal, "fault", value, next(told.levers(signal))) else None
+    changed = World(world.catalogue, {key: replace(each) for key, each in world.raw.items()})
+    return changed if changed.move(signal, "fault", value, next(changed.levers(signal))) else None
 
 
 def _of_so_many(world: World, signal: str, events: float) -> World | None:
     """The world with all its counters slower or faster in the faulty state, so that the signal rests on so many events
     and reads the same; None where it does not."""
     raw = {key: replace(each) for key, each in world.raw.items()}
-    told, before = World(world.catalogue, raw), world.events(signal, "fault")
+    changed, before = World(world.catalogue, raw), world.events(signal, "fault")
     if not before:
         return None
     for each in raw.values():
         each.fault *= events / before if each.kind == "counter" else 1.0
-    same = abs(told.value(signal, "fault") - world.value(signal, "fault")) <= 1e-6 * abs(world.value(signal, "fault"))
-    return told if same else None
+    same = abs(changed.value(signal, "fault") - world.value(signal, "fault")) <= 1e-6 * abs(
+        world.value(signal, "fault")
+    )
+    return changed if same else None

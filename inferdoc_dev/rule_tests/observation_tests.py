@@ -40,13 +40,13 @@ def observation_tests(
 ) -> ObservationTests:
     """exprs: every rule of the pack by name; recipes: those whose rules are made of observations; rendering: the one
     that made the rules."""
-    held = _held(rendering, exprs)
-    facts = {name: c for name, c in held.items() if not isinstance(c, OfParts) and c.scope == "own"}
+    recorded_conditions = _conditions_of(rendering, exprs)
+    facts = {name: c for name, c in recorded_conditions.items() if not isinstance(c, OfParts) and c.scope == "own"}
     every = list(observed(facts, catalogue, selectors(exprs.values())))
     composition = Composition(rendering, exprs.keys())
-    made = {name: list(composition.of_observation(c)) for name, c in held.items() if name not in facts}
+    made = {name: list(composition.of_observation(c)) for name, c in recorded_conditions.items() if name not in facts}
     causes = {alert_name(recipe.id): list(composition.of_cause(recipe)) for recipe in recipes}
-    composed = composition_test(causes, made, composition.calm, rule_files, groups)
+    composed = composition_test(causes, made, composition.healthy, rule_files, groups)
     none = {each.record: each.cases.none for each in every if each.cases.none}
     signals = signal_tests(exprs, catalogue, rule_files, groups)
     files = {**signals, **fact_tests(every, catalogue, rule_files, groups), COMPOSED: composed}
@@ -56,7 +56,7 @@ def observation_tests(
     return ObservationTests(files, none)
 
 
-def _held(rendering: Recorded, names: Collection[str]) -> dict[str, Condition | Fact]:
+def _conditions_of(rendering: Recorded, names: Collection[str]) -> dict[str, Condition | Fact]:
     """The observations that are recorded, by the names of their records."""
     records = {name.partition(":")[2]: name for name in names}
     found: dict[str, Condition | Fact] = {}

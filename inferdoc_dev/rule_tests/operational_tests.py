@@ -23,10 +23,10 @@ def operational_test(each: Operational, rule: AlertRule, rule_files: list[str], 
             evaluated = 60 * minute - 60 * minute % EVERY_SECONDS[each.kind]
             alerts = [_expected(rule, dict(labels), case.value, evaluated) for labels in label_sets]
             checks.append({"eval_time": f"{minute}m", "alertname": rule.name, "exp_alerts": alerts})
-        asked = {"promql_expr_test": [_waits(rule, case)]} if case.fires and rule.for_ != "0s" else {}
+        waits = {"promql_expr_test": [_waits(rule, case)]} if case.fires and rule.for_ != "0s" else {}
         series = list(case.series)
         tests.append(
-            {"name": case.name, "interval": case.interval, "input_series": series, "alert_rule_test": checks, **asked}
+            {"name": case.name, "interval": case.interval, "input_series": series, "alert_rule_test": checks, **waits}
         )
     return {
         "rule_files": rule_files,
@@ -51,5 +51,5 @@ def _waits(rule: AlertRule, case: RuleTrial) -> dict[str, Any]:
 
 
 def _expected(rule: AlertRule, labels: dict[str, str], value: float, at: int) -> dict[str, Any]:
-    said = {key: expand(text, labels, value, at) for key, text in rule.annotations.items()}
-    return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": said}
+    annotations = {key: expand(text, labels, value, at) for key, text in rule.annotations.items()}
+    return {"exp_labels": {**labels, **rule.fixed_labels}, "exp_annotations": annotations}

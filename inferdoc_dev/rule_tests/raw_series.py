@@ -1,5 +1,5 @@
-"""A small made-up world for the unit tests of rules: raw series in a calm and a faulty state, and the value that every
-signal then has. The rules see only the raw series; the values here say what they must find."""
+"""A small made-up world for the unit tests of rules: raw series in a healthy and a faulty state, and the value that
+every signal then has. The rules see only the raw series; the values here say what they must find."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from inferdoc.source import formula
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
 from inferdoc.source.reads import Matcher, matches
 
-Phase = Literal["calm", "fault", "swing"]
-PHASES: tuple[Phase, Phase] = ("calm", "fault")
+Phase = Literal["healthy", "fault", "swing"]
+PHASES: tuple[Phase, Phase] = ("healthy", "fault")
 """swing comes on top of them where a case needs it."""
 Key = tuple[str, tuple[tuple[str, str], ...]]
 """A metric and the labels that its matchers ask for."""
@@ -31,7 +31,7 @@ SUM_PER_SECOND = 50.0
 GAUGE = 1.0
 WINDOW_SECONDS = 300.0
 BUSY = 4.0
-"""Requests running on an engine of which nothing else is asked."""
+"""Requests running on an engine of which nothing else is required."""
 SIZES: tuple[float, ...] = (0.0, *(10.0 ** (exponent / 2) for exponent in range(-16, 25)))
 ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -42,17 +42,17 @@ ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
 BESIDE = 4
 """So many series beside the one that is the largest."""
 NARROW = 0.9
-"""Observations of a histogram lie between this share of the quantile asked for and a little beyond it."""
+"""Observations of a histogram lie between this share of the requested quantile and a little beyond it."""
 
 
 @dataclass
 class Raw:
     """One raw series: a gauge's value, a counter's increase per second or, for a histogram, the quantile `q` of its
     observations; of devices how many are gone; `ramp`: growth per second while faulty; `swing`: where it was for the
-    first part of the calm."""
+    first part of the healthy time."""
 
     kind: Literal["gauge", "counter", "histogram", "info", "devices"]
-    calm: float
+    healthy: float
     fault: float
     ramp: float = 0.0
     q: float = 0.0
@@ -60,13 +60,13 @@ class Raw:
 
     def at(self, phase: Phase) -> float:
         if phase == "swing":
-            return self.calm if self.swing is None else self.swing
-        return self.calm if phase == "calm" else self.fault
+            return self.healthy if self.swing is None else self.swing
+        return self.healthy if phase == "healthy" else self.fault
 
 
 @dataclass(frozen=True, slots=True)
 class _Total:
-    """An operand: the keys of its raw series, how they are put together, whether it asks for their changes, and over
+    """An operand: the keys of its raw series, how they are put together, whether it needs their changes, and over
     how many seconds it counts."""
 
     keys: tuple[Key, ...]
@@ -186,7 +186,7 @@ class World:
         self.raw.setdefault(_key(part), Raw(kind, start, start))
 
     def _beside(self, signal: str) -> None:
-        """More series beside one of which a signal asks for the largest and for the sum: alone it is both."""
+        """More series beside one of which a signal reads the largest and the sum: alone it is both."""
         parts = [part for part in _parts(self.catalogue, signal).values() if isinstance(part, Operand)]
         for part in parts:
             alike = {other.agg for other in parts if _key(other) == _key(part)}

@@ -83,7 +83,7 @@ def signal_tests(
 
 
 def _test(cases: Sequence[SignalCase]) -> dict[str, Any]:
-    asked = [
+    checks = [
         {
             "expr": each.query,
             "eval_time": f"{MINUTES}m",
@@ -92,7 +92,7 @@ def _test(cases: Sequence[SignalCase]) -> dict[str, Any]:
         for each in cases
     ]
     series = [line for each in cases for line in lines(each.case, False, FaultSpan(MINUTES, 2))]
-    return {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
 
 
 def _cases(record: str, expr: str, catalogue: Catalogue) -> Iterator[SignalCase]:
@@ -124,7 +124,7 @@ def _worlds(
     signal: str, catalogue: Catalogue, read: Mapping[str, Sequence[Selector]]
 ) -> Iterator[tuple[str, World, set[Key]]]:
     """By each reading alone: the name under which it is a signal, and its series, no two of them alike, with those that
-    it takes; then without the series of terms that have a default. read: what the record asks of raw series."""
+    it takes; then without the series of terms that have a default. read: what the record needs of raw series."""
     declared = catalogue.signals_of_rules
     for number, reading in enumerate(declared[signal].readings, 1):
         alone, other = f"{signal} by reading {number}", copy.copy(catalogue)
@@ -162,7 +162,7 @@ def _spread(world: World, codes: Sequence[float], falls: bool) -> None:
     own = [key for key in world.raw if key[0] != ENGINE_SIGN or len(world.raw) == 1]
     for number, key in enumerate(own):
         raw, far = world.raw[key], UNLIKE ** (-number if falls else number)
-        raw.calm = raw.fault = codes[0] if codes and raw.kind == "gauge" else float(f"{raw.calm * far:.4g}")
+        raw.healthy = raw.fault = codes[0] if codes and raw.kind == "gauge" else float(f"{raw.healthy * far:.4g}")
 
 
 def _valued(
@@ -170,7 +170,7 @@ def _valued(
 ) -> Iterator[tuple[str, float | None, bool, World]]:
     """The value of a record of these series, and whether it is there: where it takes events, of just enough and of just
     too few. own: the series that it takes."""
-    events = world.events(alone, "calm")
+    events = world.events(alone, "healthy")
     if operation == PRESENT:
         yield "there", None, True, world
         left = {key: raw for key, raw in world.raw.items() if not key[1] or key not in own}
@@ -180,14 +180,14 @@ def _valued(
         yield "events", events, True, world
     else:
         try:
-            yield "plain", world.value(alone, "calm"), True, world
+            yield "plain", world.value(alone, "healthy"), True, world
         except ZeroDivisionError:
             return
         if not events:
             return
         for which, share in (("enough", 1 + MARGIN), ("too-few", 1 - MARGIN)):
             few = _times(world, MIN_OBSERVATIONS * share / events)
-            yield which, few.value(alone, "calm"), share > 1, few
+            yield which, few.value(alone, "healthy"), share > 1, few
 
 
 def _times(world: World, factor: float) -> World:
@@ -195,7 +195,7 @@ def _times(world: World, factor: float) -> World:
     raw = {key: replace(each) for key, each in world.raw.items()}
     for each in raw.values():
         if each.kind == "counter":
-            each.calm = each.fault = each.calm * factor
+            each.healthy = each.fault = each.healthy * factor
     return World(world.catalogue, raw)
 
 

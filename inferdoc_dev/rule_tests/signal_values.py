@@ -41,12 +41,12 @@ class Want:
     near: bool = False
 
     def suits(self, met: dict[str, bool]) -> bool:
-        """Whether the limits met are those wanted."""
+        """Whether the limits met are the required ones."""
         if self.holds:
             return all(met.values())
         if self.at is None:
             return not all(met.values())
-        return self.at in met and all(held != (name == self.at) for name, held in met.items())
+        return self.at in met and all(holding != (name == self.at) for name, holding in met.items())
 
     def decides(self, course: Course, catalogue: Catalogue, close: bool) -> bool:
         """Whether the limit that is to decide is the one just met, or missed by more than sums of samples round and,
@@ -54,14 +54,14 @@ class Want:
         limit, any may."""
         if not self.near:
             return True
-        edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.calm, catalogue), strict=False))
+        edges = dict(zip(("factor", "by"), limits.edges(self.condition, course.healthy, catalogue), strict=False))
         edge = edges.get(self.at or "") if len(edges) == 2 else None
         if edge is None:
             return True
         away = abs(course.fault - edge)
         if self.holds:
             return away <= 1.5 * MARGIN * abs(edge)
-        return away > LEAST * max(course.calm, abs(edge)) and (not close or away <= abs(edge - course.calm) / 4)
+        return away > LEAST * max(course.healthy, abs(edge)) and (not close or away <= abs(edge - course.healthy) / 4)
 
 
 def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want], low: float = 1.0) -> World | None:
@@ -92,7 +92,8 @@ def build(catalogue: Catalogue, signals: Sequence[str], wants: Sequence[Want], l
 
 @dataclass(frozen=True)
 class _Attempt:
-    """One try to bring about all wants. news: what is to hold in the faulty state must not hold while all is calm."""
+    """One try to bring about all wants. news: what is to hold in the faulty state must not hold while all is
+    healthy."""
 
     catalogue: Catalogue
     wants: dict[str, list[Want]]
@@ -107,20 +108,20 @@ class _Attempt:
                 world.add(name)
         for raw in world.raw.values():
             if raw.kind == "counter":
-                raw.calm, raw.fault = raw.calm * self.low, raw.fault * self.low
+                raw.healthy, raw.fault = raw.healthy * self.low, raw.fault * self.low
         for name in gone:
             for key in list(world.levers(name)):
                 world.remove(key)
-        asked = (w for group in self.wants.values() for w in group if w.at == "work")
-        idle = {w.condition.work for w in asked if isinstance(w.condition, Stall)}
+        stalled = (w for group in self.wants.values() for w in group if w.at == "work")
+        idle = {w.condition.work for w in stalled if isinstance(w.condition, Stall)}
         for name in sorted(idle):
             for lever in world.levers(name):  # what runs and what waits
                 if lever in world.raw:
-                    world.raw[lever] = replace(world.raw[lever], calm=0.0, fault=0.0)
+                    world.raw[lever] = replace(world.raw[lever], healthy=0.0, fault=0.0)
         return world if self.settled(world, order, frozenset(), [MOVES_TRIED]) else None
 
     def settled(self, world: World, order: Sequence[str], pinned: frozenset[Key], left: list[int]) -> bool:
-        """Bring one signal after the other to where it is wanted, without touching what an earlier one moved; go back
+        """Bring one signal after the other to its required value, without touching what an earlier one moved; go back
         to the next course of the one before where that fails."""
         if not order:
             return all(self.met(world, name) for name in self.wants)
@@ -150,7 +151,7 @@ class _Attempt:
             return False
         if course.swing is None:
             return True
-        raw.swing = raw.calm
+        raw.swing = raw.healthy
         return world.move(name, "swing", course.swing, lever)
 
     def met(self, world: World, name: str) -> bool:
@@ -160,8 +161,8 @@ class _Attempt:
         try:
             raw = world.raw[next(world.levers(name))]
             swing = world.value(name, "swing")
-            calm = world.value(name, "calm")
-            course = Course(calm, world.value(name, "fault"), raw.ramp, None if swing == calm else swing)
+            healthy = world.value(name, "healthy")
+            course = Course(healthy, world.value(name, "fault"), raw.ramp, None if swing == healthy else swing)
             work = [world.value(c.work, "fault") if isinstance(c, Stall) else 0.0 for c in (w.condition for w in wants)]
             if self.catalogue.signals_of_rules[name].unit == "ratio" and any(
                 _above(w.condition) and w.holds for w in wants
@@ -176,18 +177,18 @@ class _Attempt:
         return all(_suits(want, course, at, self.catalogue) for want, at in zip(wants, work, strict=True))
 
     def courses(self, name: str) -> Iterator[Course]:
-        """Courses of one signal that meet what is wanted of it, the plainest first."""
+        """Courses of one signal that meet its conditions, the plainest first."""
         found = _courses(self.catalogue, name, tuple(self.wants[name]))
         return (course for course in found if not self.stale(name, course)) if self.news else found
 
     def stale(self, name: str, course: Course) -> bool:
-        """Whether something that is to hold held before the fault."""
-        held = (w.condition for w in self.wants[name] if w.holds and isinstance(w.condition, Level))
-        return any(all(limits.met(c, course, course.calm, 0.0, self.catalogue).values()) for c in held)
+        """Whether something that is to be true was true before the fault."""
+        holding = (w.condition for w in self.wants[name] if w.holds and isinstance(w.condition, Level))
+        return any(all(limits.met(c, course, course.healthy, 0.0, self.catalogue).values()) for c in holding)
 
 
 def _courses(catalogue: Catalogue, name: str, wants: tuple[Want, ...]) -> Iterator[Course]:
-    """Courses of one signal that meet what is wanted of it, in all cases that want the same."""
+    """Courses of one signal that meet its conditions, in all cases with the same conditions."""
     known = _known(catalogue.dictionary)
     if (name, wants) not in known:
         (known[name, wants],) = tee(_worked_out(catalogue, name, wants), 1)
@@ -212,12 +213,12 @@ def _worked_out(catalogue: Catalogue, name: str, wants: tuple[Want, ...]) -> Ite
     work = 0.0 if any(w.at == "work" for w in wants) else 1.0
     missed = any(want.near and not want.holds for want in wants)
     low, top = _within(signal, wants, catalogue)
-    calms = [calm for calm in _calms(catalogue, signal, wants) if max(low, 0) <= calm <= top]
-    for close, calm in product((True, False) if missed else (False,), calms):
-        for fault in _faults(catalogue, signal, wants, calm):
-            edge = fault * (1 + MARGIN if fault > calm else 1 - MARGIN)
-            swing = _tidy(limits.swing_for(calm, edge)) if swings else None
-            course = Course(calm, fault, slopes[-1] if slopes else 0.0, swing)
+    healthy_values = [healthy for healthy in _healthy_values(catalogue, signal, wants) if max(low, 0) <= healthy <= top]
+    for close, healthy in product((True, False) if missed else (False,), healthy_values):
+        for fault in _faults(catalogue, signal, wants, healthy):
+            edge = fault * (1 + MARGIN if fault > healthy else 1 - MARGIN)
+            swing = _tidy(limits.swing_for(healthy, edge)) if swings else None
+            course = Course(healthy, fault, slopes[-1] if slopes else 0.0, swing)
             fits = swing is None or swing >= 0
             decides = fits and all(want.decides(course, catalogue, close) for want in wants)
             if decides and all(_suits(want, course, work, catalogue) for want in wants):
@@ -225,12 +226,12 @@ def _worked_out(catalogue: Catalogue, name: str, wants: tuple[Want, ...]) -> Ite
 
 
 def _suits(want: Want, course: Course, work: float, catalogue: Catalogue) -> bool:
-    """Whether a course is as wanted from the beginning of the fault to the end of a ramp."""
+    """Whether a course is as required from the beginning of the fault to the end of a ramp."""
     ends = (course.fault, course.fault + course.ramp * RAMP_SECONDS) if course.ramp else (course.fault,)
     return all(want.suits(limits.met(want.condition, course, value, work, catalogue)) for value in ends)
 
 
-def _calms(catalogue: Catalogue, signal: Signal, wants: Sequence[Want]) -> Iterator[float]:
+def _healthy_values(catalogue: Catalogue, signal: Signal, wants: Sequence[Want]) -> Iterator[float]:
     plain = 0.5 if signal.unit == "ratio" else max(1.0, _tidy(signal.floor * 10))
     if signal.unit in ("s", "s/token"):
         plain = _tidy(signal.floor * 10)
@@ -243,13 +244,14 @@ def _calms(catalogue: Catalogue, signal: Signal, wants: Sequence[Want]) -> Itera
         yield from ((_tidy(limit * 1.5), _tidy(limit * 1.1)) if below else (_tidy(limit * 0.5), _tidy(limit * 0.94)))
     yield plain
     yield from (_tidy(plain * factor) for factor in (0.1, 10, 0.5, 2, 100))
-    yield from (_tidy(calm) for want in wants for calm in _beside_crossing(want, signal, catalogue))
+    yield from (_tidy(healthy) for want in wants for healthy in _beside_crossing(want, signal, catalogue))
     yield from (_tidy(limit * (1 + side * MARGIN)) for limit in given for side in (-1, 1))
     yield 0.0
 
 
 def _beside_crossing(want: Want, signal: Signal, catalogue: Catalogue) -> Iterator[float]:
-    """Calm values below and above that at which the two limits of a comparison meet: beyond it the factor decides."""
+    """Healthy values below and above that at which the two limits of a comparison meet: beyond it the factor
+    decides."""
     if not isinstance(want.condition, Move | Odd):
         return
     (factor, up), by = limits.factor_of(want.condition), limits.least_move(want.condition, catalogue)
@@ -261,27 +263,27 @@ def _beside_crossing(want: Want, signal: Signal, catalogue: Catalogue) -> Iterat
 
 
 def _within(signal: Signal, wants: Sequence[Want], catalogue: Catalogue) -> Span:
-    """What the signal can take; a share of which nothing else is asked is at most 1."""
+    """What the signal can take; a share of which nothing else is required is at most 1."""
     given = [limits.limit_of(want.condition, catalogue) or 0.0 for want in wants]
     low, top = span(signal)
     return low, min(top, 1.0) if signal.unit == "ratio" and max(given, default=0.0) < 1.0 else top
 
 
-def _faults(catalogue: Catalogue, signal: Signal, wants: Sequence[Want], calm: float) -> Iterator[float]:
+def _faults(catalogue: Catalogue, signal: Signal, wants: Sequence[Want], healthy: float) -> Iterator[float]:
     low, top = _within(signal, wants, catalogue)
-    edges = [edge for want in wants for edge in _edges(want, calm, catalogue)]
+    edges = [edge for want in wants for edge in _edges(want, healthy, catalogue)]
     found = [_tidy(edge * (1 + side * MARGIN)) for edge in edges for side in (1, -1)]
     found += [1.0] if 0.0 in edges else []
-    found += [calm, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
+    found += [healthy, 0.0, *(_tidy(edge * far) for edge in edges for far in (10, 100))]
     found += [0.01] if any(isinstance(w.condition, Stall) for w in wants) else []
     found += [_tidy(edge * (1 + side * MARGIN / 4)) for edge in edges for side in (1, -1)]
     found += [(one + other) / 2 for one, other in pairwise(edges)]
     yield from (value for value in found if max(low, 0) <= value <= top)
 
 
-def _edges(want: Want, calm: float, catalogue: Catalogue) -> list[float]:
+def _edges(want: Want, healthy: float, catalogue: Catalogue) -> list[float]:
     """The limits of a condition in figures, first the one that is to decide."""
-    found = limits.edges(want.condition, calm, catalogue)
+    found = limits.edges(want.condition, healthy, catalogue)
     return found[::-1] if want.at == "by" else found
 
 

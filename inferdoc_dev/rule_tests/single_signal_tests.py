@@ -24,9 +24,9 @@ from inferdoc_dev.rule_tests.input_series import FaultSpan, identity, lines, pod
 from inferdoc_dev.rule_tests.observation_cases import FactCase, FactCases, fact_cases, has_peers, is_slow
 
 SHORT_PAST_MINUTES = 62
-"""Enough where nothing but the last half hour is asked for."""
+"""Enough if only the last half hour is needed."""
 NO_PAST_MINUTES = 10
-"""Enough where no past is asked for."""
+"""Enough if no past is needed."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +83,13 @@ def _tests(found: Sequence[FactTrials]) -> Iterator[dict[str, Any]]:
     for each in found:
         for case in each.cases.of:
             by_span.setdefault(_span(case), []).append((each, case))
-    for span, pairs in sorted(by_span.items(), key=lambda entry: (entry[0].calm, entry[0].faulty)):
-        at = span.calm + span.faulty - 2
+    for span, pairs in sorted(by_span.items(), key=lambda entry: (entry[0].healthy, entry[0].faulty)):
+        at = span.healthy + span.faulty - 2
         named = [
             (each, replace(case, case=replace(case.case, name=f"{each.slug}_{case.case.name}"))) for each, case in pairs
         ]
         series = [line for _, case in named for line in lines(case.case, has_peers(case.condition), span)]
-        asked = [
+        checks = [
             {
                 "expr": f'group without () ({each.record}{{namespace=~"{each.slug}_.+"}})',
                 "eval_time": f"{at}m",
@@ -99,7 +99,7 @@ def _tests(found: Sequence[FactTrials]) -> Iterator[dict[str, Any]]:
             }
             for each in {each.record: each for each, _ in named}.values()
         ]
-        yield {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+        yield {"interval": "1m", "input_series": series, "promql_expr_test": checks}
 
 
 def _span(case: FactCase) -> FaultSpan:

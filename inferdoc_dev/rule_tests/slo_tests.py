@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.slo import Slo, events_of
+from inferdoc.catalogue.slo import FAST, SLOW, Slo, events_of
 from inferdoc.escaping import label_pairs
 from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
@@ -33,7 +32,7 @@ WELL_MINUTES = 10
 """Longer than a page stays, after the windows that show what was."""
 NINE, KNOWN, JUST_INSTALLED = 9, 1e6, 6
 SWUNG_BEFORE, SWUNG_MINUTES = 26, 6
-"""More than a tenth of the half hour that tells what is usual, and over before it matters."""
+"""More than a tenth of the half hour that shows what is usual, and over before it matters."""
 USUAL_SHARE = 0.2
 """Of the target: a usual mean that matters when it grows by half."""
 
@@ -47,9 +46,9 @@ ENDINGS = (*SUDDEN, "Fast", "Slow", "Outage", "TrafficTooLow")
 class BurnCourse:
     """Share of bad events before and after GOOD_MINUTES, and which speeds fire at the end. means: as shares of the
     target, before and after; recorded: for how many minutes of those before there are samples; known, of_events: what
-    the counters tell when they begin; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
-    how many times the events there are after GOOD_MINUTES; good, bad, well: how long it is calm, then not, and then
-    calm again; swung: for how many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier;
+    the counters show when they start; beside: the means of a pod that serves NINE times as much; on: its tier; busier:
+    how many times the events there are after GOOD_MINUTES; good, bad, well: how long it is healthy, then not, and then
+    healthy again; swung: for how many minutes the mean was before as it is then, SWUNG_BEFORE minutes earlier;
     lasts: latency pages to the end."""
 
     name: str
@@ -118,10 +117,10 @@ def slower_courses() -> Iterator[BurnCourse]:
 
 
 def _young_courses() -> Iterator[BurnCourse]:
-    """After an install: the counters tell what was before, or too few of them, and its first minutes do."""
+    """After an install: the counters show what was before, or too few do, and the first minutes show it."""
     above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
     few = 1 + CHANCE / sqrt(length_of(NOW) * SOME_PER_SECOND)
-    for name, fires, mean in (("slow-since-it-began", ("Slower",), above), ("began-well", (), below)):
+    for name, fires, mean in (("slow-since-start", ("Slower",), above), ("healthy-start", (), below)):
         yield BurnCourse(name, 0.0, 0.0, fires, SOME_PER_SECOND, (0.0, few / 2 * mean), recorded=0)
 
     def installed(name: str, known: float, grown: float, *fires: str, busier: float = 1.0) -> BurnCourse:
@@ -137,7 +136,7 @@ def _young_courses() -> Iterator[BurnCourse]:
 
 
 def _pod_courses() -> Iterator[BurnCourse]:
-    """One pod of several, which the mean of the model does not show: beyond what its counters tell and its others."""
+    """One pod of several, which the mean of the model does not show: beyond what its counters and its others show."""
     above, below, usual = 1 + NEAR, 1 - NEAR, USUAL_SHARE
     even, slower = (usual, usual), (usual, 1.2 * usual)
 
@@ -190,7 +189,7 @@ def slo_test(
 
 
 def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[BurnCourse]) -> dict[str, Any]:
-    """Courses beside each other: namespaces tell them apart."""
+    """Courses beside each other: namespaces distinguish them."""
     checks = []
     for rule in rules:
         speed = next(end for end in ENDINGS if rule.name.endswith(end))
@@ -211,12 +210,12 @@ def _test(slo: Slo, catalogue: Catalogue, rules: list[AlertRule], beside: list[B
 def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) -> Iterator[dict[str, Any]]:
     """How long pages wait, and stay when it is over, evaluated as often as a server does: a course for each, of
     minutes."""
-    calm = BurnCourse("", 0.0, 0.0, (), good=8, bad=8, well=WELL_MINUTES)
-    slower = replace(calm, means=(USUAL_SHARE, 3 * USUAL_SHARE), known=USUAL_SHARE, of_events=KNOWN)
+    healthy = BurnCourse("", 0.0, 0.0, (), good=8, bad=8, well=WELL_MINUTES)
+    slower = replace(healthy, means=(USUAL_SHARE, 3 * USUAL_SHARE), known=USUAL_SHARE, of_events=KNOWN)
     for course in (
         replace(slower, name="slower-at-once", fires=("Slower",)),
         replace(slower, name="pod-slower-at-once", fires=("PodSlower",), beside=(USUAL_SHARE, USUAL_SHARE)),
-        replace(calm, name="out-at-once", fires=("Outage",), after=1.0),
+        replace(healthy, name="out-at-once", fires=("Outage",), after=1.0),
     ):
         rule = next((rule for rule in rules if rule.name == alert_name(course.fires[0])), None)
         if rule is None:
@@ -227,10 +226,10 @@ def waiting_tests(slo: Slo, catalogue: Catalogue, rules: Sequence[AlertRule]) ->
         waits, stays = (round(length_of(text) / length_of(INTERVAL)) for text in both)
         state = f"sum by (namespace) (count_over_time({_alerts(rule, '%s')}[{end}m]))"
         holds = f"sum_over_time((count by (namespace) (\n{rule.expr}\n))[{end}m:{INTERVAL}])"
-        asked = ((state % "pending", waits), (f"{state % 'firing'} - {holds}", stays - waits))
+        states = ((state % "pending", waits), (f"{state % 'firing'} - {holds}", stays - waits))
         checks = [
             {"expr": expr, "eval_time": f"{end}m", "exp_samples": [{"labels": place, "value": value}]}
-            for expr, value in asked
+            for expr, value in states
         ]
         yield {"interval": "1m", "input_series": list(_series(slo, catalogue, course)), "promql_expr_test": checks}
 
@@ -288,7 +287,7 @@ def _series(slo: Slo, catalogue: Catalogue, course: BurnCourse) -> Iterator[dict
 
 
 def _elsewhere(slo: Slo, catalogue: Catalogue, key: str) -> Iterator[dict[str, str]]:
-    """Users to whom it is not promised, of whom most miss it: no alert is about them."""
+    """Users whom it does not cover, of whom most miss it: no alert is about them."""
     missed = BurnCourse("elsewhere", 0.0, 1.0, (), means=(USUAL_SHARE, 2 * SLOWER * USUAL_SHARE))
     yield from _of_pod(slo, catalogue, missed, _labels(slo, missed.name) | {LABELS[key]: "another"})
 
@@ -329,7 +328,7 @@ def _of_pod(slo: Slo, catalogue: Catalogue, course: BurnCourse, labels: dict[str
 
 
 def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
-    """A counter that grew for some minutes of the calm as it does after it."""
+    """A counter that grew for some minutes of the healthy time as it does after it."""
     minutes = (course.good - SWUNG_BEFORE, course.swung, SWUNG_BEFORE - course.swung, course.bad + 10)
     parts, reached = [], 0.0
     for place, length in enumerate(minutes):
@@ -341,7 +340,7 @@ def _swinging(course: BurnCourse, rates: Sequence[float]) -> str:
 
 
 def _counter(course: BurnCourse, rates: Sequence[float], start: float = 0.0) -> str:
-    """A counter by what it grows a second, while it is calm, as far as that is recorded, and then."""
+    """A counter by what it grows a second, while it is healthy, as far as that is recorded, and then."""
     step, then = (60 * rate for rate in rates)
     minutes = min(course.recorded, course.good)
     unseen = f"_x{course.good - minutes} " if minutes < course.good else ""

@@ -32,18 +32,18 @@ def timing_test(
     lasts = settles + waits
     span = FaultSpan(history_minutes(sick, recipe, lasts), lasts, settles + stays)
     series = list(lines(sick, has_pool(recipe), span))
-    end = span.calm + span.faulty + span.after - 1
-    watched = f"[{end - span.calm + SPARE_MINUTES}m"
+    end = span.healthy + span.faulty + span.after - 1
+    watched = f"[{end - span.healthy + SPARE_MINUTES}m"
     state = f'ALERTS{{alertname="{rule.name}", alertstate="%s"}}{watched}]'
     pending, firing = (f"sum by (namespace) (count_over_time({state % each}))" for each in ("pending", "firing"))
     holds = f"sum_over_time((count by (namespace) (\n{rule.expr}\n)){watched}:{every}s])"
     waiting, staying = (ceil(length_of(text) / every) for text in (rule.for_, rule.keep_firing_for or "0s"))
-    asked = [
-        _asked(pending, end, waiting or None),
-        _asked(f"{firing} - {holds}", end, staying - waiting),
-        _asked(f'count by (namespace) (ALERTS{{alertname="{rule.name}"}})', end, None),
+    checks = [
+        _check(pending, end, waiting or None),
+        _check(f"{firing} - {holds}", end, staying - waiting),
+        _check(f'count by (namespace) (ALERTS{{alertname="{rule.name}"}})', end, None),
     ]
-    test = {"interval": "1m", "input_series": series, "promql_expr_test": asked}
+    test = {"interval": "1m", "input_series": series, "promql_expr_test": checks}
     return {
         "rule_files": rule_files,
         "evaluation_interval": f"{every}s",
@@ -52,7 +52,7 @@ def timing_test(
     }
 
 
-def _asked(query: str, minute: int, value: int | None) -> dict[str, Any]:
+def _check(query: str, minute: int, value: int | None) -> dict[str, Any]:
     samples = [] if value is None else [{"labels": '{namespace="fires"}', "value": value}]
     return {"expr": query, "eval_time": f"{minute}m", "exp_samples": samples}
 

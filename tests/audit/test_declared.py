@@ -62,7 +62,7 @@ def test_every_input_is_read():
         ("needs: [preempts_always]", "needs: [preempt_always]", 'did you mean "preempts_always"'),
         ("waste: recompute", "waste: recomputed", 'did you mean "recompute"'),
         ("{running_room}", "{runing_room}", 'did you mean "running_room"'),
-        ("runbook: kv-preemption-thrash", "runbook: kv-preemption", "no cause"),
+        ("runbook: kv-preemption-thrash", "runbook: kv-preemption", "no such cause"),
         ("flags: [--watermark]", "flags: [--watermarks]", "vllm-flags.yaml"),
         ("id: preempts-always", "id: preempted", "as the file is named"),
         ("severity: warning", "severity: critical", "severity"),
@@ -85,7 +85,7 @@ def test_a_wrong_state_is_refused_in_one_line(tmp_path, before, after, words):
         ("{signal: kv_use, above: kv_usage_high, because: x, source: y}", "no such signal"),
         ("{signal: kv_usage, because: x, source: y}", "exactly one of above, below, matches"),
         ("{signal: kv_usage, tier: link_gbps, above: kv_usage_high, because: x, source: y}", "exactly one of signal"),
-        ("{tier: colour, above: kv_usage_high, because: x, source: y}", "no figure"),
+        ("{tier: colour, above: kv_usage_high, because: x, source: y}", "no such figure"),
         ("{setting: cache_dtype, matches: '(', because: x, source: y}", "regular expression"),
     ],
 )

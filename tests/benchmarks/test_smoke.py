@@ -86,7 +86,7 @@ SMOKE = {
     "recordings.py": Smoke("{inputs}/recordings"),
     "reliability.py": Smoke("--flips 2 --truncations 2 --kills 1"),
     "rule_cost.py": Smoke(
-        "--pods 2 --minutes 0.1 --hasten 60 --dearest 1", r"recorded series +\d", PROMETHEUS,
+        "--pods 2 --minutes 0.1 --hasten 60 --slowest 1", r"recorded series +\d", PROMETHEUS,
     ),
     "rule_scenarios.py": Smoke("--out . prefill-compute-bound", "^prefill-compute-bound$"),
     "scan_by_records.py": Smoke(

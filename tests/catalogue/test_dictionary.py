@@ -12,11 +12,9 @@ from msgspec import structs
 
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Level, Move, Not, Presence
 from inferdoc.catalogue.document import decode, read_yaml
-from inferdoc.catalogue.family import FamilyFile
-from inferdoc.catalogue.kinds import fact_of
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.catalogue.observation import Name
-from inferdoc.catalogue.recipe_file import RecipeFile
+from inferdoc.catalogue.observation import Name, fact_of
+from inferdoc.catalogue.recipe_file import FamilyFile, RecipeFile
 from inferdoc_dev.generate.editor_schema import FILES, editor_schema, schema_changes
 
 CATALOGUE = load_catalogue()

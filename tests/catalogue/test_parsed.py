@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from inferdoc.catalogue.document import read_yaml
-from inferdoc.catalogue.parsed import ParsedTexts, parsed_texts
+from inferdoc.catalogue.yaml_text import ParsedTexts, parsed_texts
 from inferdoc.errors import CatalogueError
 
 TEXT = b"a: [1, 1.0, true, null, two]"
@@ -58,7 +58,7 @@ def test_a_damaged_file_is_none(tmp_path: Path, damage: Any) -> None:
 def test_a_file_of_another_release_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "parsed"
     kept_in(path, TEXT, DATA)
-    monkeypatch.setattr("inferdoc.catalogue.parsed.__version__", "another")
+    monkeypatch.setattr("inferdoc.catalogue.yaml_text.__version__", "another")
     assert ParsedTexts(path).of(TEXT, lambda: "parsed again") == "parsed again"
 
 

@@ -19,7 +19,7 @@ from inferdoc.audit.quantities import compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.audit.window_data import Watched
 from inferdoc.capacity.disaggregation import reload_seconds_per_token
-from inferdoc.catalogue.check_observation import read_limits
+from inferdoc.catalogue.check_recipe import read_limits
 from inferdoc.catalogue.conditions import Fact, Level, Reaches
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.signal import Figure, Tiers
@@ -195,13 +195,13 @@ def test_a_limit_of_a_tier_counts_in_the_rules_for_its_pods_alone(tmp_path: Path
     for rendering, catalogue in ((told, ours), (shipped, CATALOGUE)):
         build_rules(catalogue, GeneratedLinks(), rendering)
     signal = "engine:inferdoc_kv_usage:max5m"
-    held = shipped.records.held
+    held = shipped.records.observations
     reading = [name for name, expr in held.items() if re.search(rf"{signal} > 0\.9(?!\d)", expr)]
     assert reading
     for name in reading:
-        expr = told.records.held[name]
+        expr = told.records.observations[name]
         assert f'{signal}{{tier="{OURS}"}} > 0.8125' in expr and f'{signal}{{tier!~"{OURS}"}} > 0.9' in expr, name
-    for name, expr in told.records.held.items():
+    for name, expr in told.records.observations.items():
         assert "0.8125" in expr or expr == held[name]
 
 

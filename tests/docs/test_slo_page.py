@@ -46,11 +46,11 @@ def test_every_declaration_is_read(tmp_path):
     for text in (blocks("toml")[0], re.sub(r"^# ", "", blocks("toml")[0], flags=re.MULTILINE)):
         (tmp_path / "inferdoc.toml").write_text(text, "utf-8")
         sections = load_config(tmp_path / "inferdoc.toml").slo
-        (slo,) = [slo for slo in load_catalogue(promises=[("here", one) for one in sections]).slos if slo.promised]
+        (slo,) = [slo for slo in load_catalogue(promises=[("here", one) for one in sections]).slos if slo.agreed]
         assert (slo.signal, slo.target, slo.window) == ("ttft_p99", 2.5, "30d")
 
 
 def test_the_example_configuration_is_read():
     example = Path(__file__).resolve().parents[2] / "inferdoc.toml.example"
     sections = load_config(example).slo
-    assert sections and all(slo.promised for slo in load_catalogue(promises=[("x", s) for s in sections]).slos[3:])
+    assert sections and all(slo.agreed for slo in load_catalogue(promises=[("x", s) for s in sections]).slos[3:])

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from inferdoc import diagnose, open_source
-from inferdoc.catalogue.engines import MAIN, declared_series, engines_of
+from inferdoc.catalogue.aliases import MAIN, declared_series, engines_of
 from inferdoc.catalogue.load import load_catalogue
 from tests.cli.command import call
 from tests.engines.fleets import KINDS

@@ -15,14 +15,12 @@ import yaml
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.board import panel, panels
-from inferdoc.generate.board_drill import with_board
 from inferdoc.generate.board_lint import UNITS, problems, queries
 from inferdoc.generate.board_lint import panels as panels_of
-from inferdoc.generate.board_panel import AxisBounds
-from inferdoc.generate.board_scale import bounds, colour_steps, steps
+from inferdoc.generate.board_panel import AxisBounds, bounds, colour_steps, steps
 from inferdoc.generate.board_spec import PanelSpec, load_boards
 from inferdoc.generate.boards import build_boards, check_boards, expanded
-from inferdoc.generate.links import GeneratedLinks
+from inferdoc.generate.links import GeneratedLinks, with_board
 from inferdoc_dev.generate.boards_page import board_page_changes
 from tests.generate.conftest import ROOT, needs_promtool
 from tests.recorded_history import rules_of

@@ -10,8 +10,7 @@ import pytest
 import yaml
 
 from inferdoc.errors import InferdocError
-from inferdoc.generate.alertmanager import load_routing
-from inferdoc.generate.merge_routes import BEGIN, END, merged
+from inferdoc.generate.alertmanager import BEGIN, END, load_routing, merged
 from tests.cli.command import alone, call, refused
 from tests.generate.test_routing import needs_amtool
 

@@ -18,8 +18,7 @@ from inferdoc.generate.alerts import ALERTMANAGER, set_objects
 from inferdoc.generate.cause_rules import AlertRule, alert_name, cause_rule, first_leaf
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.generate.pack_lint import pack_problems
+from inferdoc.generate.pack import RECORDING, RULES, pack_problems
 from inferdoc.generate.recorded import recorded
 from inferdoc_dev.rule_tests.pack_tests import files_with_tests
 from tests.generate.conftest import GENERATED, needs_promtool
@@ -156,7 +155,7 @@ def test_a_signal_is_read_by_what_the_exporter_has(records):
     """A queue that is not split by reason, and a router under its former name."""
     queue = records["engine:inferdoc_waiting_capacity:avg5m"]
     assert queue.index("waiting_by_reason") < queue.index("avg_over_time(vllm:num_requests_waiting[5m])")
-    assert "inference_objective_request_total" in records["router:inferdoc_router_is_asked:holds"]
+    assert "inference_objective_request_total" in records["router:inferdoc_router_gets_requests:holds"]
 
 
 def test_what_only_engines_show_is_said_once(records):
@@ -235,7 +234,7 @@ def test_a_cause_with_a_rule_of_its_own_keeps_it_and_brings_its_test(catalogue, 
 def test_a_cause_that_no_rule_can_tell_says_of_which_signal(catalogue):
     recipe = catalogue.recipes["telemetry-artifact"]
     answer = cause_rule(_with(recipe, Alert()), catalogue, recorded(catalogue), GeneratedLinks())
-    assert answer == "no rule can say what it needs of duplicate_targets, generation_tokens_rate, missing_scrapes"
+    assert answer == "PromQL cannot express its condition on duplicate_targets, generation_tokens_rate, missing_scrapes"
 
 
 def test_alertmanager_configuration_is_part_of_the_files():

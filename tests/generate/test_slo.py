@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import yaml
 
-from inferdoc.catalogue.burn import FAST, SLOW
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.slo import FAST, SLOW
 from inferdoc.errors import CatalogueError
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.promtool import test as promtool_test
@@ -120,7 +120,7 @@ def test_the_declared_bounds_are_those_that_the_pages_show(catalogue):
 def test_a_catalogue_without_overlay_has_the_shipped_starting_points():
     slos = load_catalogue().slos
     assert [slo.id for slo in slos] == ["ttft", "tpot", "errors"]
-    assert not any(slo.promised for slo in slos)
+    assert not any(slo.agreed for slo in slos)
 
 
 FEW = pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.slow)], ids=["few", "all"])

@@ -15,7 +15,7 @@ RECORDS = Records(
         "engine:inferdoc_of_role:rate5m": "rate(of_role[5m])",
     },
     usual={"engine:inferdoc_past:median6h": "quantile_over_time(0.5, engine:inferdoc_past:rate5m[6h] offset 1h)"},
-    held={
+    observations={
         "engine:inferdoc_high:holds": "engine:inferdoc_alone:rate5m > 1",
         "engine:inferdoc_both:holds": "engine:inferdoc_twice:rate5m > 1 and engine:inferdoc_twice:rate5m < 5",
         "engine:inferdoc_more:holds": "avg_over_time(engine:inferdoc_past:rate5m[15m]) > engine:inferdoc_past:median6h",
@@ -34,7 +34,7 @@ def test_what_nothing_reads_is_not_recorded():
 
 def test_what_one_observation_reads_as_it_is_now_stands_there():
     kept = pruned(RECORDS, [*ALERTS, *OTHERS])
-    assert kept.held["engine:inferdoc_high:holds"] == "(rate(alone[5m])) > 1"
+    assert kept.observations["engine:inferdoc_high:holds"] == "(rate(alone[5m])) > 1"
     assert set(kept.now) == {f"engine:inferdoc_{name}:rate5m" for name in ("twice", "past", "of_role")}
 
 
@@ -46,4 +46,4 @@ def test_every_name_that_is_read_is_recorded(records, rules):
 def test_records_of_pages_are_apart_from_those_of_tickets():
     pages, tickets = parted(pruned(RECORDS, [*ALERTS, *OTHERS]), OTHERS)
     assert set(pages.all) == {"engine:inferdoc_of_role:rate5m", "engine:inferdoc_decodes:holds"}
-    assert not pages.all.keys() & tickets.all.keys() and "engine:inferdoc_high:holds" in tickets.held
+    assert not pages.all.keys() & tickets.all.keys() and "engine:inferdoc_high:holds" in tickets.observations

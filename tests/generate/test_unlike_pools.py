@@ -11,6 +11,7 @@ import yaml
 from inferdoc.fleet.members import resolve
 from inferdoc.generate import promtool
 from inferdoc.generate.pack import RECORDING, RULES
+from inferdoc.generate.recorded import recorded
 from inferdoc.source.open import open_source
 from tests.cli.command import call
 from tests.generate.conftest import GENERATED, needs_promtool
@@ -91,9 +92,9 @@ def test_recorded_signals_tell_tier_and_role(name: str, tmp_path: Path) -> None:
     assert {each["model_name"] for each in found} == {MODEL}
 
 
-def test_a_slower_tier_is_no_outlier_and_a_slow_pod_of_it_is(tmp_path: Path) -> None:
+def test_a_slower_tier_is_no_outlier_and_a_slow_pod_of_it_is(tmp_path: Path, catalogue) -> None:
     """The comparison that rules make with peers."""
-    expr = "engine:inferdoc_itl_mean:rate5m > 1.5 * engine:inferdoc_itl_mean:peers5m"
+    expr = f"engine:inferdoc_itl_mean:rate5m > 1.5 * {recorded(catalogue).peers('itl_mean')}"
     assert results(expr, tmp_path) == []
     assert who(results(expr, tmp_path, sick=True)) == {(SICK, "decode", "a100-80")}
 

@@ -9,9 +9,9 @@ import pytest
 
 from inferdoc.catalogue.conditions import AnyOf, Level, Move, Not
 from inferdoc.errors import InferdocError
+from inferdoc.generate.cause_rules import in_words
 from inferdoc.generate.document import MARK, apply_changes, write
 from inferdoc.generate.runbook_sections import runbook_changes
-from inferdoc.generate.wording import spoken
 from inferdoc_dev.generate.__main__ import changes, main
 from inferdoc_dev.rule_tests.templating import duration, expand, humanize, percentage
 from tests.generate.conftest import ROOT
@@ -68,12 +68,12 @@ def test_an_unknown_template_is_refused():
     ],
 )
 def test_conditions_in_words(catalogue, condition, said):
-    assert spoken(condition, catalogue) == said
+    assert in_words(condition, catalogue) == said
 
 
 def test_the_brief_form_leaves_out_how_long_and_by_which_name(catalogue):
     condition = Level(signal="kv_usage", limit="kv_usage_high", up=True, share_of=0.5)
-    assert spoken(condition, catalogue, brief=True) == "KV cache in use by live requests above 90 %"
+    assert in_words(condition, catalogue, brief=True) == "KV cache in use by live requests above 90 %"
 
 
 def test_the_pages_are_up_to_date():

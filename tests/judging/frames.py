@@ -9,8 +9,8 @@ import numpy as np
 from msgspec import structs
 
 from inferdoc.catalogue.conditions import Fact
-from inferdoc.catalogue.kinds import fact_of, in_yaml
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.observation import fact_of, in_yaml
 from inferdoc.catalogue.recipe import Recipe, Step
 from inferdoc.catalogue.signal import Signal
 from inferdoc.catalogue.slo_file import load_objectives

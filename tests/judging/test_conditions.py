@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from inferdoc.catalogue.conditions import AllOf, AnyOf, Fact, Not, Witnesses
-from inferdoc.catalogue.kinds import KINDS
+from inferdoc.catalogue.observation import KINDS
 from inferdoc.judging.conditions import evaluate, explain, promql
 from inferdoc.judging.conditions.groups import combine, k_of
 from inferdoc.judging.conditions.registry import SIMPLE

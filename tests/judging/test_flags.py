@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from inferdoc.catalogue.flags import Flag, Flags, version
 from inferdoc.catalogue.recipe import Step
+from inferdoc.catalogue.tables import Flag, Flags, version
 from inferdoc.cli.main import cli
 from tests.cli.command import call
 from tests.judging.frames import catalogue

@@ -85,7 +85,7 @@ def test_no_label_says_more_to_a_shell_than_a_name():
 
 
 def test_replicas():
-    assert told("{replicas_now} then {replicas_wanted}", Places()) == "1 then 2"
+    assert told("{replicas_now} then {replicas_desired}", Places()) == "1 then 2"
 
 
 def test_without_a_finding_there_are_words_for_every_place():

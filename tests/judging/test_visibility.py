@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.catalogue.flags import version
+from inferdoc.catalogue.tables import version
 from inferdoc.judging.visibility import Visibility, gains
 from tests.judging.frames import catalogue
 

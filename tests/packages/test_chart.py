@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config, load_config
 from inferdoc.generate.alerts import build_alerts
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.operator import RULES_FOLDER
+from inferdoc.generate.provisioning import RULES_FOLDER
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.version import IMAGE, __version__

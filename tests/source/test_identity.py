@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.source.identity import FIELDS, Naming, address
 
 ANNOTATED = {"kubernetes_pod_name": "vllm-0", "kubernetes_namespace": "llm", "instance": "10.0.0.1:8000"}

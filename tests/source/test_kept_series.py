@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import pytest
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.source.kept_series import LONGEST_EXPRESSION, KeepsSeries, matchers_of, matchers_of_targets, word_of
 
 SPAN = (0, 1000)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.catalogue.identity import load_identity
+from inferdoc.catalogue.names import load_identity
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.identity import Naming, key_of
 from inferdoc.source.joins import Joins, PodPlaces

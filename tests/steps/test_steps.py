@@ -12,8 +12,7 @@ import pytest
 from inferdoc.catalogue.content import content_file
 from inferdoc.catalogue.document import decode
 from inferdoc.catalogue.load import STEPS
-from inferdoc.catalogue.recipe import Step
-from inferdoc.catalogue.steps import Action, ActionFile
+from inferdoc.catalogue.recipe import Action, ActionFile, Step
 from inferdoc.judging.findings import FindingMaker, Links
 from inferdoc.judging.judge import judge
 from inferdoc.judging.model import NextStep

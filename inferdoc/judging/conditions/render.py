@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from inferdoc.catalogue.conditions import Condition
-from inferdoc.catalogue.formula import FormulaError
 from inferdoc.catalogue.signal import WIDE, Level, Reading, Signal, Term, Tiers
+from inferdoc.catalogue.span import FormulaError
 from inferdoc.source import formula
 from inferdoc.source.plan import Operand, buckets, observations, operand, sum_over_count
 from inferdoc.source.reads import Matcher, selector

@@ -11,9 +11,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import get_args
 
-from inferdoc.catalogue.identity import load_identity
 from inferdoc.catalogue.load import Catalogue
-from inferdoc.catalogue.names import load_name_forms
+from inferdoc.catalogue.names import load_identity, load_name_forms
 from inferdoc.catalogue.record_names import AMONG, fact, observations, records_of
 from inferdoc.errors import SourceError, TooSlowError
 from inferdoc.fleet.members import UNKNOWN_TIER, Member, Pool, Role

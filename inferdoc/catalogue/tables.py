@@ -1,10 +1,14 @@
-"""Flags of `vllm serve`: which release has them, and how old the engines are by what their pages show."""
+"""The small tables of the catalogue: flags of vLLM, named models, counts of right findings, markers, health rows."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
 import msgspec
+
+from inferdoc.catalogue.recipe import Certainty
+from inferdoc.catalogue.signal import HealthRow, Marker, Signal
 
 Version = tuple[int, ...]
 
@@ -56,3 +60,59 @@ def _mute(flag: Flag) -> bool:
 def version(release: str) -> Version:
     """0.11.1 as (0, 11, 1)."""
     return tuple(int(part) for part in release.split("."))
+
+
+class Bin(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """right, of: how many first findings of a certainty named an accepted cause."""
+
+    certainty: Certainty
+    right: int
+    of: int
+
+
+class Calibration(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`diagnostics/calibration.yaml`: the counts, and what they were counted on."""
+
+    bins: tuple[Bin, ...] = ()
+    counted_on: str = ""
+
+    def probability(self, certainty: Certainty) -> float:
+        """0..1: how often a finding of this certainty is right."""
+        right = sum(each.right for each in self.bins if each.certainty == certainty)
+        of = sum(each.of for each in self.bins if each.certainty == certainty)
+        return round((right + 1) / (of + 2), 2)
+
+
+class KnownModel(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """title: the name under which its makers publish it; parameters, active (per token; of a dense model all): as they
+    count them; config: the keys of its config.json that sizing reads."""
+
+    title: str
+    parameters: float
+    config: dict[str, Any]
+    source: str
+    active: float | None = None
+
+
+class KnownModels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """By short name."""
+
+    models: dict[str, KnownModel] = {}
+
+
+class SignalFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A `signals*.yaml`: signals by id."""
+
+    signals: dict[str, Signal]
+
+
+class MarkerFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`changes.yaml`: what shows that something was changed."""
+
+    markers: tuple[Marker, ...] = ()
+
+
+class HealthFile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """`health.yaml`: the monitoring table."""
+
+    rows: tuple[HealthRow, ...] = ()
