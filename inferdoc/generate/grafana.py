@@ -1,4 +1,9 @@
-"""A board in Grafana's classic model, schema 41, with the marks on its time axis."""
+"""The one place that knows grafanalib, and what makes its output a dashboard of today.
+
+grafanalib 0.7.1 writes schema 12 with many left-overs; `normalised` brings that to the current model. Only panel kinds
+that need no rebuilding are used: Stat, TimeSeries, Text and RowPanel; tables, whose shape it has wrong, stand in
+grafana_table.py.
+"""
 
 from __future__ import annotations
 
@@ -6,26 +11,20 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from inferdoc.extras import needed
 from inferdoc.generate.board_panel import Panel, Query
 from inferdoc.generate.board_scope import MATCHED, matched
 from inferdoc.generate.board_spec import BoardSpec, RowSpec
-from inferdoc.generate.grafana_model import (
-    COLUMNS,
-    DATASOURCE,
-    base_of,
-    colours,
-    links_of,
-    placed,
-    ref,
-    table,
-    target_of,
-)
+from inferdoc.generate.grafana_model import COLUMNS, DATASOURCE, colours, links_of, normalised, ref, table
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.judging.conditions.render import ENGINE_SIGN
 from inferdoc.source.reads import selector
 
+with needed("grafanalib", "a dashboard"):
+    from grafanalib import core
+    from grafanalib._gen import DashboardEncoder
+
 TAG = "inferdoc"
-SCHEMA_VERSION = 41
 TEXT_HEIGHT = 5
 QUIET = (
     {"id": "custom.lineStyle", "value": {"fill": "dash", "dash": [8, 8]}},
@@ -62,27 +61,24 @@ def dashboard(
     board: BoardSpec, rows: Iterable[tuple[RowSpec, list[Panel]]], links: GeneratedLinks, settings: Iterable[str] = ()
 ) -> dict[str, Any]:
     """A board in Grafana's classic model. settings: labels of vllm:cache_config_info whose change is marked."""
-    return {
-        "annotations": marks(DATASOURCE, tuple(settings)),
-        "description": board.description,
-        "editable": False,
-        "fiscalYearStartMonth": 0,
-        "graphTooltip": 1,  # one crosshair for all panels
-        "id": None,
-        "links": [BOARDS_LINK, *([_runbooks_link(links.runbook_base)] if links.runbook_base else [])],
-        "panels": placed([each for row, panels in rows for each in _row(row, panels)]),
-        "refresh": board.refresh,
-        "schemaVersion": SCHEMA_VERSION,
-        "tags": [TAG, *(tag for tag in board.tags if tag != TAG)],
-        "templating": {"list": [DATASOURCE_VARIABLE, *(_variable(*each) for each in VARIABLES)]},
-        "time": {"from": f"now-{board.since}", "to": "now"},
-        "timepicker": {},
-        "timezone": "browser",
-        "title": board.title,
-        "uid": board.uid,
-        "version": 1,
-        "weekStart": "",
-    }
+    shown = [(row, panels) for row, panels in rows]
+    made = core.Dashboard(
+        title=board.title,
+        description=board.description,
+        uid=board.uid,
+        tags=[TAG, *(tag for tag in board.tags if tag != TAG)],
+        refresh=board.refresh,
+        time=core.Time(f"now-{board.since}", "now"),
+        timezone="browser",
+        graphTooltip=core.GRAPH_TOOLTIP_MODE_SHARED_CROSSHAIR,
+        editable=False,
+        templating=core.Templating([_datasource_variable(), *(_variable(*each) for each in VARIABLES)]),
+        panels=[each for row, panels in shown for each in _row(row, panels)],
+        links=[core.ExternalLink(uri=links.runbook_base, title="Runbooks")] if links.runbook_base else [],
+    )
+    found = normalised(json.loads(json.dumps(made.to_json_data(), cls=DashboardEncoder)))
+    found["annotations"] = marks(DATASOURCE, tuple(settings))
+    return found
 
 
 def text(document: Mapping[str, Any]) -> str:
@@ -90,82 +86,73 @@ def text(document: Mapping[str, Any]) -> str:
     return json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
 
 
-def _row(row: RowSpec, panels: list[Panel]) -> list[dict[str, Any]]:
-    inside = [table(each) if each.viz == "table" else _panel(each) for each in panels]
+# ---- what grafanalib is called for ---------------------------------------------------------------------------------
+
+
+class _Raw:
+    """A panel that is written as it is."""
+
+    def __init__(self, panel: dict[str, Any]) -> None:
+        self._panel = panel
+
+    def to_json_data(self) -> dict[str, Any]:
+        return self._panel
+
+
+def _row(row: RowSpec, panels: list[Panel]) -> list[Any]:
+    inside = [_panel(each) for each in panels]
     if row.text is not None:
-        inside.append(_text_panel(row.text))
+        inside.append(core.Text(title="", content=row.text, gridPos=core.GridPos(TEXT_HEIGHT, COLUMNS, 0, 0)))
     if row.collapsed:
-        return [_row_panel(row.title, inside)]
-    return [_row_panel(row.title), *inside] if row.title else inside
+        return [core.RowPanel(title=row.title, collapsed=True, panels=inside)]
+    return [core.RowPanel(title=row.title), *inside] if row.title else inside
 
 
-def _row_panel(title: str, inside: list[dict[str, Any]] | None = None) -> dict[str, Any]:
-    return {"type": "row", "title": title, "collapsed": inside is not None, "panels": inside or []}
-
-
-def _text_panel(content: str) -> dict[str, Any]:
-    code = {"language": "plaintext", "showLineNumbers": False, "showMiniMap": False}
-    options = {"content": content, "mode": "markdown", "code": code}
-    size = {"h": TEXT_HEIGHT, "w": COLUMNS}
-    return {"type": "text", "title": "", "options": options, "transparent": True, "gridPos": size}
-
-
-def _panel(panel: Panel) -> dict[str, Any]:
-    """A stat or a time series."""
-    is_stat = panel.viz == "stat"
-    found: dict[str, Any] = {
-        **base_of(panel),
-        "targets": [target_of(place, query, panel.instant) for place, query in enumerate(panel.queries)],
-        "fieldConfig": {
-            "defaults": {**_defaults(panel), **({} if is_stat else _axis(panel))},
-            "overrides": [each for place, query in enumerate(panel.queries) for each in _override(place, query)],
-        },
-        "options": _stat_options(panel) if is_stat else _line_options(),
+def _panel(panel: Panel) -> Any:
+    if panel.viz == "table":
+        return _Raw(table(panel))
+    common = {
+        "title": panel.title,
+        "description": panel.description,
+        "dataSource": "${datasource}",
+        "targets": [core.Target(expr=q.expr, legendFormat=q.legend, instant=panel.instant) for q in panel.queries],
+        "thresholds": colours(panel.steps),
+        "links": [{"title": title, "url": url, "targetBlank": True} for title, url in panel.links],
+        "gridPos": core.GridPos(panel.height, panel.width, 0, 0),
+        "overrides": [each for place, query in enumerate(panel.queries) for each in _override(place, query)],
+        "extraJson": {"fieldConfig": {"defaults": _defaults(panel)}},
     }
-    if not is_stat and any("{{model_name}}" in query.legend for query in panel.queries):
-        found["transformations"] = [SHORT_NAMES]
-    return found
+    if panel.viz == "stat":
+        return core.Stat(
+            **common,
+            format=panel.unit,
+            reduceCalc="lastNotNull",
+            graphMode="none",
+            textMode="name" if panel.word else "value_and_name" if panel.names else "value",
+            color={"mode": "thresholds"},
+        )
+    if any("{{model_name}}" in query.legend for query in panel.queries):
+        common["transformations"] = [SHORT_NAMES]
+    return core.TimeSeries(
+        **common,
+        unit=panel.unit,
+        axisLabel=panel.axis,
+        fillOpacity=15 if panel.stack else 0,
+        stacking={"mode": "normal" if panel.stack else "none", "group": "A"},
+        legendDisplayMode="list",
+        showPoints="never",
+        tooltipMode="multi",
+        tooltipSort="desc",
+        thresholdsStyleMode="dashed" if len(panel.steps) > 1 else "off",
+    )
 
 
 def _defaults(panel: Panel) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        "color": {"mode": "thresholds" if panel.viz == "stat" else "palette-classic"},
-        "thresholds": {"mode": "absolute", "steps": colours(panel.steps)},
-        "noValue": panel.nothing,
-        "unit": panel.unit,
-        "links": links_of(panel),
-    }
-    return {key: value for key, value in found.items() if value not in (None, "", [])}
-
-
-def _axis(panel: Panel) -> dict[str, Any]:
-    """How lines are drawn, and how far their axis reaches."""
-    custom = {
-        "axisLabel": panel.axis, "axisPlacement": "auto", "axisSoftMax": panel.bounds.soft, "barAlignment": 0,
-        "drawStyle": "line", "fillOpacity": 15 if panel.stack else 0, "gradientMode": "none",
-        "hideFrom": {"legend": False, "tooltip": False, "viz": False}, "lineInterpolation": "linear", "lineWidth": 1,
-        "pointSize": 5, "scaleDistribution": {"type": "linear"}, "showPoints": "never", "spanNulls": False,
-        "stacking": {"group": "A", "mode": "normal" if panel.stack else "none"},
-        "thresholdsStyle": {"mode": "dashed" if len(panel.steps) > 1 else "off"},
-    }  # fmt: skip
-    found = {"min": panel.bounds.low, "max": panel.bounds.high}
-    return {
-        **{key: value for key, value in found.items() if value is not None},
-        "custom": {key: value for key, value in custom.items() if value is not None},
-    }
-
-
-def _stat_options(panel: Panel) -> dict[str, Any]:
-    return {
-        "colorMode": "value", "graphMode": "none", "justifyMode": "auto", "orientation": "auto", "wideLayout": True,
-        "reduceOptions": {"calcs": ["lastNotNull"], "fields": "", "values": False},
-        "textMode": "name" if panel.word else "value_and_name" if panel.names else "value",
-    }  # fmt: skip
-
-
-def _line_options() -> dict[str, Any]:
-    legend = {"calcs": [], "displayMode": "list", "placement": "bottom", "showLegend": True}
-    return {"legend": legend, "tooltip": {"mode": "multi", "sort": "desc"}}
+    """What grafanalib has no word for: how far the axis reaches, where a line leads, what stands where nothing is."""
+    found: dict[str, Any] = {"noValue": panel.nothing, "links": links_of(panel)}
+    if panel.viz == "timeseries":
+        found |= {"min": panel.bounds.low, "max": panel.bounds.high, "custom": {"axisSoftMax": panel.bounds.soft}}
+    return found
 
 
 def _override(place: int, query: Query) -> list[dict[str, Any]]:
@@ -179,31 +166,22 @@ def _override(place: int, query: Query) -> list[dict[str, Any]]:
     return [{"matcher": matcher, "properties": properties}] if properties else []
 
 
-DATASOURCE_VARIABLE = {
-    "name": "datasource", "label": "Data source", "type": "datasource", "query": "prometheus", "current": {}, "hide": 0,
-    "includeAll": False, "multi": False, "options": [], "refresh": 1, "regex": "", "skipUrlSync": False,
-}  # fmt: skip
-BOARDS_LINK = {
-    "type": "dashboards", "title": "Dashboards", "url": "", "icon": "external link", "tooltip": "", "tags": [TAG],
-    "asDropdown": True, "includeVars": True, "keepTime": True, "targetBlank": False,
-}  # fmt: skip
-"""The other boards, for the same choice and time."""
+def _datasource_variable() -> Any:
+    return core.Template(name="datasource", label="Data source", type="datasource", query="prometheus", refresh=1)
 
 
-def _variable(name: str, label: str, query: str) -> dict[str, Any]:
-    return {
-        "name": name, "label": label, "type": "query", "datasource": DATASOURCE, "definition": query,
-        "query": {"query": query, "refId": f"Variable-{name}"}, "refresh": 2, "sort": 1, "multi": True,
-        "includeAll": True, "allValue": EVERYTHING, "hide": 0, "options": [], "regex": "", "skipUrlSync": False,
-        "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
-    }  # fmt: skip
-
-
-def _runbooks_link(url: str) -> dict[str, Any]:
-    return {
-        "type": "link", "title": "Runbooks", "url": url, "icon": "doc", "tooltip": "", "tags": [],
-        "asDropdown": False, "includeVars": False, "keepTime": False, "targetBlank": True,
-    }  # fmt: skip
+def _variable(name: str, label: str, query: str) -> Any:
+    return core.Template(
+        name=name,
+        label=label,
+        query=query,
+        dataSource="${datasource}",
+        refresh=2,
+        sort=1,
+        multi=True,
+        includeAll=True,
+        allValue=EVERYTHING,
+    )
 
 
 BUILT_IN = {"type": "grafana", "uid": "-- Grafana --"}

@@ -1,4 +1,5 @@
-"""Parts of Grafana's model: places of panels, colours, links, and tables."""
+"""What grafanalib writes, brought to Grafana's current model: objects for data sources, ids and places, nothing that
+Grafana has dropped."""
 
 from __future__ import annotations
 
@@ -7,11 +8,115 @@ from typing import Any
 from inferdoc.generate.board_panel import ColourStep, Panel, Query
 from inferdoc.generate.links import BOARD, address
 
+SCHEMA_VERSION = 41
 COLUMNS = 24
 DATASOURCE = {"type": "prometheus", "uid": "${datasource}"}
 
+TOP_LEVEL = (
+    "annotations", "description", "editable", "fiscalYearStartMonth", "graphTooltip", "id", "links", "panels",
+    "refresh", "schemaVersion", "tags", "templating", "time", "timepicker", "timezone", "title", "uid", "version",
+    "weekStart",
+)  # fmt: skip
+LEFT_OVER = ("cacheTimeout", "span", "minSpan", "height", "error", "editable", "maxDataPoints", "hideTimeOverride")
+TARGET_LEFT_OVER = ("intervalFactor", "step", "metric", "target", "query", "instant", "interval", "hide", "format")
 
-def placed(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
+
+def normalised(raw: dict[str, Any]) -> dict[str, Any]:
+    """The dashboard in today's model: objects for data sources, ids and places, nothing that Grafana has dropped."""
+    raw["schemaVersion"] = SCHEMA_VERSION
+    raw["fiscalYearStartMonth"], raw["weekStart"], raw["version"], raw["id"] = 0, "", 1, None
+    raw["timepicker"] = {}
+    raw["panels"] = _placed([_normal_panel(panel) for panel in raw["panels"]])
+    raw["templating"] = {"list": [_normal_variable(each) for each in raw["templating"]["list"]]}
+    raw["links"] = [_boards_link(), *(_normal_link(link) for link in raw["links"])]
+    return {key: raw[key] for key in TOP_LEVEL if key in raw}
+
+
+def _normal_panel(panel: dict[str, Any]) -> dict[str, Any]:
+    if panel["type"] == "row":
+        inside = [_normal_panel(each) for each in panel["panels"]]
+        return {"type": "row", "title": panel["title"], "collapsed": panel["collapsed"], "panels": inside}
+    if panel["type"] == "text":
+        options = {
+            **panel["options"],
+            "code": {"language": "plaintext", "showLineNumbers": False, "showMiniMap": False},
+        }
+        kept = {"type": "text", "title": panel["title"], "options": options, "transparent": True}
+        return {**kept, "gridPos": dict(panel["gridPos"])}
+    found = {key: value for key, value in panel.items() if key not in LEFT_OVER and value not in (None, [], "")}
+    found["datasource"] = DATASOURCE
+    found["targets"] = [_normal_target(target, number) for number, target in enumerate(panel["targets"])]
+    found["fieldConfig"] = _normal_fields(panel["fieldConfig"])
+    if not found.get("transparent"):
+        found.pop("transparent", None)
+    if "legend" in found.get("options", {}):
+        found["options"]["legend"]["showLegend"] = True
+    if panel["type"] == "stat":
+        found["options"]["wideLayout"] = True
+    return found
+
+
+def _normal_target(target: dict[str, Any], number: int) -> dict[str, Any]:
+    kept = {key: value for key, value in target.items() if key not in TARGET_LEFT_OVER}
+    if target.get("format") == "table":
+        kept["format"] = "table"
+    how = {"instant": True, "range": False} if target["instant"] else {"instant": False, "range": True}
+    name = chr(ord("A") + number)
+    return {**kept, **how, "refId": name, "datasource": DATASOURCE, "editorMode": "code", "exemplar": False}
+
+
+def _normal_fields(fields: dict[str, Any]) -> dict[str, Any]:
+    """Defaults without what is empty; the first threshold begins below everything."""
+    defaults = {
+        key: value
+        for key, value in fields["defaults"].items()
+        if value not in (None, "") and value != [] and value != {}
+    }
+    custom = defaults.get("custom")
+    if custom is not None:
+        custom = {key: value for key, value in custom.items() if value is not None}
+        if "scaleDistribution" in custom:
+            custom["scaleDistribution"] = {"type": custom["scaleDistribution"].get("type", "linear")}
+        defaults["custom"] = custom
+    for place, step in enumerate(defaults["thresholds"]["steps"]):
+        step["value"] = None if place == 0 else step["value"]
+    return {"defaults": defaults, "overrides": fields.get("overrides", [])}
+
+
+def _normal_variable(variable: dict[str, Any]) -> dict[str, Any]:
+    if variable["type"] == "datasource":
+        return {
+            "name": variable["name"], "label": variable["label"], "type": "datasource", "query": variable["query"],
+            "current": {}, "hide": 0, "includeAll": False, "multi": False, "options": [], "refresh": 1, "regex": "",
+            "skipUrlSync": False,
+        }  # fmt: skip
+    query = variable["query"]
+    return {
+        "name": variable["name"], "label": variable["label"], "type": "query", "datasource": DATASOURCE,
+        "definition": query, "query": {"query": query, "refId": f"Variable-{variable['name']}"},
+        "refresh": 2, "sort": 1, "multi": True, "includeAll": True, "allValue": variable["allValue"], "hide": 0,
+        "options": [], "regex": "", "current": {"selected": True, "text": ["All"], "value": ["$__all"]},
+        "skipUrlSync": False,
+    }  # fmt: skip
+
+
+def _boards_link() -> dict[str, Any]:
+    """The other boards, for the same choice and time."""
+    return {
+        "type": "dashboards", "title": "Dashboards", "url": "", "icon": "external link", "tooltip": "",
+        "tags": ["inferdoc"],
+        "asDropdown": True, "includeVars": True, "keepTime": True, "targetBlank": False,
+    }  # fmt: skip
+
+
+def _normal_link(link: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "type": "link", "title": link["title"], "url": link["url"], "icon": "doc", "tooltip": "", "tags": [],
+        "asDropdown": False, "includeVars": False, "keepTime": False, "targetBlank": True,
+    }  # fmt: skip
+
+
+def _placed(panels: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Ids and places: from left to right, a new line where a panel no longer fits, below the highest of the line."""
     number = iter(range(1, 10_000))
     y = 0
@@ -57,27 +162,6 @@ WIDTHS = {"Model": 230, "Cause": 180, "Alert": 230, "Pod": 180, "Open": 140}
 SEVERITIES = {"critical": "red", "warning": "orange", "info": "blue"}
 
 
-def base_of(panel: Panel) -> dict[str, Any]:
-    """What all kinds of panels have."""
-    links = [{"title": title, "url": url, "targetBlank": True} for title, url in panel.links]
-    return {
-        "type": panel.viz,
-        "title": panel.title,
-        "description": panel.description,
-        "datasource": DATASOURCE,
-        "gridPos": {"h": panel.height, "w": panel.width},
-        **({"links": links} if links else {}),
-    }
-
-
-def target_of(place: int, query: Query, instant: bool) -> dict[str, Any]:
-    """A query of a panel."""
-    return {
-        "datasource": DATASOURCE, "editorMode": "code", "exemplar": False, "expr": query.expr,
-        "legendFormat": query.legend, "instant": instant, "range": not instant, "refId": ref(place),
-    }  # fmt: skip
-
-
 def table(panel: Panel) -> dict[str, Any]:
     """A table with a row for each set of labels and a column for each query."""
     values = {f"Value #{ref(place)}": query for place, query in enumerate(panel.queries)}
@@ -104,11 +188,12 @@ def table(panel: Panel) -> dict[str, Any]:
         else []
     )
     return {
-        **base_of(panel),
-        "targets": [
-            {**target_of(place, query, True), "legendFormat": "", "format": "table"}
-            for place, query in enumerate(panel.queries)
-        ],
+        "type": "table",
+        "title": panel.title,
+        "description": panel.description,
+        "gridPos": {"h": panel.height, "w": panel.width, "x": 0, "y": 0},
+        "links": [{"title": title, "url": url, "targetBlank": True} for title, url in panel.links],
+        "targets": [{"expr": q.expr, "legendFormat": "", "instant": True, "format": "table"} for q in panel.queries],
         "options": {
             "showHeader": True,
             "cellHeight": "sm",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
 from typing import get_args
 
@@ -159,13 +160,14 @@ def catalogue_problems(catalogue: Catalogue) -> list[str]:
 
 def generation_problems(catalogue: Catalogue, root: Path) -> list[str]:
     """Why rules, dashboards or runbook pages cannot be generated from a catalogue with the folder `root` beside it: the
-    first reason."""
+    first reason. Dashboards are left out without the extra that makes them."""
     links = GeneratedLinks()
     known = {content_root(), *catalogue.overlays}
     try:
         whole = catalogue if root in known else load_catalogue((*catalogue.overlays, root))
         alert_files(whole, links)
-        board_files(whole, links)
+        if find_spec("grafanalib"):
+            board_files(whole, links)
         if _in_checkout(root):
             runbook_changes(root / "runbooks", whole)
     except InferdocError as error:
