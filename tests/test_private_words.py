@@ -25,7 +25,7 @@ MOST: dict[str, int] = {
     "inferdoc": 15,
     "inferdoc/agents": 3,
     "inferdoc/audit": 23,
-    "inferdoc/backtest": 98,
+    "inferdoc/backtest": 1,
     "inferdoc/bench": 85,
     "inferdoc/canary": 78,
     "inferdoc/capacity": 32,

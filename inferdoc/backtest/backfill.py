@@ -1,10 +1,10 @@
-"""The past of recording rules: what they would have recorded of raw samples, had they been loaded then.
+"""Backfills recording rules: what they would have recorded from raw samples.
 
-Rules rest on what others record. So they are asked level by level of a Prometheus of our own that holds the raw samples
-and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from rules` does with one.
-A series that ends is seen for five minutes more: no text format carries the mark by which a server knows at once. Of
-what a pod is there must be one series at a time, or nothing can be joined with it: where it changes, what was told of
-the pod before ends so much earlier.
+Recording rules read what other recording rules write. So they are evaluated level by level in a private Prometheus that
+stores the raw samples and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from
+rules` does with one level. A series that ends stays visible for five more minutes, because no text format has a
+staleness marker. A pod has one info series at a time, otherwise joins fail: where it changes, the earlier series ends
+five minutes early.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
 
 INTERVAL = "1m"
-"""Of a group that names none, as Prometheus has it."""
+"""Evaluation interval of a group that sets none: Prometheus' default."""
 MOST_POINTS = 10_000
-"""Points of a series in one answer; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
+"""Points of a series in one response; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
 ANSWER_SECONDS = 300
 LOOKBACK_SECONDS = 300
-"""For so long a server sees the last sample of a series (--query.lookback-delta)."""
+"""How long a server returns the last sample of a series (--query.lookback-delta)."""
 STAGE = ".inferdoc-backfill"
-"""A server reads no folder of this name."""
+"""Prometheus ignores a folder of this name."""
 LONGEST_BLOCK = "768h"
-"""Of the blocks that only we read."""
+"""Block duration of the private server."""
 
 
 class RecordingRule(NamedTuple):
@@ -55,7 +55,7 @@ class RecordingRule(NamedTuple):
 
 @dataclass
 class Backfilled:
-    """What was written: series and samples, by rules that had any."""
+    """Counts of what was written: rules with output, series and samples."""
 
     rules: int = 0
     series: int = 0
@@ -94,7 +94,7 @@ def recording_rules(rules: RuleSet) -> list[RecordingRule]:
 
 
 def levels(rules: Sequence[RecordingRule]) -> list[list[RecordingRule]]:
-    """The rules such that each level needs only those before it. Raises InferdocError where records rest on each other
+    """The rules such that each level needs only those before it. Raises InferdocError if records depend on each other
     in a circle."""
     below: dict[str, set[str]] = {}
     known = {rule.record for rule in rules}
@@ -105,7 +105,7 @@ def levels(rules: Sequence[RecordingRule]) -> list[list[RecordingRule]]:
     while known - done:
         level = {name for name in known - done if below[name] <= done}
         if not level:
-            raise InferdocError(f"records that rest on each other: {', '.join(sorted(known - done))}")
+            raise InferdocError(f"recording rules depend on each other in a circle: {', '.join(sorted(known - done))}")
         found.append([rule for rule in rules if rule.record in level])
         done |= level
     return found
@@ -116,28 +116,28 @@ def backfill(
 ) -> Backfilled:
     """Writes what the rules would have recorded as blocks. raw: OpenMetrics text with timestamps; span: first and last
     evaluation, seconds since 1970; blocks: the folder for them. Raises InferdocError."""
-    told, ordered = Backfilled(), levels(recording_rules(rules))
+    counts, ordered = Backfilled(), levels(recording_rules(rules))
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name, Path(name, "whole.om").open("wb") as whole:
         folder = Path(name)
         create_blocks(raw, folder / "data", LONGEST_BLOCK)
         for number, level in enumerate(ordered, start=1):
             say(f"level {number} of {len(ordered)}: {len(level)} rules")
-            text, before = folder / "level.om", told.samples
+            text, before = folder / "level.om", counts.samples
             with serving(folder) as address, text.open("wb") as stream:
                 for record in dict.fromkeys(rule.record for rule in level):
                     of_record = [rule for rule in level if rule.record == record]
-                    stream.writelines(line.encode() for line in _lines(address, of_record, span, told))
-            if told.samples > before:
+                    stream.writelines(line.encode() for line in _lines(address, of_record, span, counts))
+            if counts.samples > before:
                 with text.open("rb") as stream:
                     shutil.copyfileobj(stream, whole)
-                _end(text)
+                _write_end(text)
                 create_blocks(text, folder / "data", LONGEST_BLOCK)
         whole.flush()
-        if told.samples:
-            _end(Path(whole.name))
+        if counts.samples:
+            _write_end(Path(whole.name))
             with _staged(blocks) as written:
                 create_blocks(Path(whole.name), written)
-    return told
+    return counts
 
 
 @contextmanager
@@ -163,25 +163,27 @@ def _staged(blocks: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _end(text: Path) -> None:
+def _write_end(text: Path) -> None:
     with text.open("ab") as stream:
         stream.write(b"# EOF\n")
 
 
-def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, float], told: Backfilled) -> Iterator[str]:
-    """The samples of one record, in OpenMetrics; of several rules that record it, those of each."""
-    begun = False
+def _lines(
+    address: str, rules: Sequence[RecordingRule], span: tuple[float, float], counts: Backfilled
+) -> Iterator[str]:
+    """The samples of one record in OpenMetrics, from every rule that writes it."""
+    started = False
     for rule in rules:
         evaluated = _evaluated(address, rule, span)
         recorded = _by_name(rule, _one_at_a_time(evaluated) if rule.record in ONE_OF_A_POD else evaluated)
-        if recorded and not begun:
+        if recorded and not started:
             yield f"# TYPE {rule.record} gauge\n"
-            begun = True
+            started = True
         for name, values in recorded.items():
-            told.samples += len(values)
+            counts.samples += len(values)
             yield from (f"{name} {value} {at:.3f}\n" for at, value in sorted(values.items()))
-        told.series += len(recorded)
-        told.rules += bool(recorded)
+        counts.series += len(recorded)
+        counts.rules += bool(recorded)
 
 
 def _by_name(rule: RecordingRule, evaluated: Iterable[_RangeSeries]) -> dict[str, dict[float, str]]:
@@ -196,7 +198,7 @@ def _by_name(rule: RecordingRule, evaluated: Iterable[_RangeSeries]) -> dict[str
 
 
 def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:
-    """The series without the samples that would still be seen when another one of the same pod begins."""
+    """The series without the samples that would still be visible when the next series of the same pod starts."""
     series = list(evaluated)
     at: dict[tuple[str, ...], list[tuple[float, int]]] = {}
     for number, one in enumerate(series):
@@ -215,7 +217,7 @@ def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:
 
 
 def _another_begins(samples: Sequence[tuple[float, int]], place: int) -> bool:
-    """Whether a sample of another series follows while this one is seen. samples: times and numbers of series."""
+    """Whether a sample of another series follows while this one is visible. samples: times and numbers of series."""
     time, number = samples[place]
     following = itertools.takewhile(lambda sample: sample[0] - time <= LOOKBACK_SECONDS, samples[place + 1 :])
     return any(other != number for _, other in following)
@@ -235,7 +237,7 @@ def _evaluated(address: str, rule: RecordingRule, span: tuple[float, float]) -> 
             body = requests.post(f"{address}/api/v1/query_range", data=form, timeout=ANSWER_SECONDS).content
             answer = msgspec.json.decode(body, type=_RangeAnswer)
         except (requests.exceptions.RequestException, *NOT_JSON) as error:
-            raise InferdocError(f"{rule.record}: the server that evaluates it does not answer: {error}") from None
+            raise InferdocError(f"{rule.record}: the server that evaluates it does not respond: {error}") from None
         if answer.status != "success" or answer.data is None:
             raise InferdocError(f"{rule.record}: cannot be evaluated: {answer.error}")
         yield from answer.data.result

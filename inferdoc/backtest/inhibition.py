@@ -14,20 +14,21 @@ from inferdoc.generate.matchers import Matcher, read_matchers
 from inferdoc.times import length_of
 
 GROUP_WAIT = "30s"
-"""Alertmanager's default: it waits so long before it sends a group, and what is held back by then is never sent."""
+"""Alertmanager's default: the delay before it sends a group. An alert that is inhibited by then is never sent."""
 
 
 @dataclass(frozen=True)
 class Inhibit:
-    """While an alert fires that fits `source`, those that fit `target` and agree in `equal` are held back."""
+    """While an alert that matches `source` fires, alerts that match `target` and agree in the labels `equal` are
+    inhibited."""
 
     source: tuple[Matcher, ...]
     target: tuple[Matcher, ...]
     equal: tuple[str, ...]
 
     def holds_back(self, source: Mapping[str, str], target: Mapping[str, str]) -> bool:
-        """Whether one alert holds back another, by their labels with `alertname`. What fits both sides itself is not
-        held back by others that do."""
+        """Whether one alert inhibits another, by their labels with `alertname`. An alert that matches both sides is not
+        inhibited by another that does."""
         both = _fit(self.source, target) and _fit(self.target, source)
         equal = all(source.get(label, "") == target.get(label, "") for label in self.equal)
         return equal and not both and _fit(self.source, source) and _fit(self.target, target)
@@ -35,20 +36,20 @@ class Inhibit:
 
 @dataclass(frozen=True)
 class Notifying:
-    """What an Alertmanager configuration says of when alerts go out. waits: of every route in order, whom it takes and
-    how many seconds it waits; without a route that fits, the last."""
+    """Inhibition and group waits of an Alertmanager configuration. waits: of every route in order, its matchers and its
+    wait in seconds."""
 
     inhibitions: tuple[Inhibit, ...] = ()
     waits: tuple[tuple[tuple[Matcher, ...], float], ...] = (((), length_of(GROUP_WAIT)),)
 
     def wait(self, labels: Mapping[str, str]) -> float:
-        """How long an alert is held before it is sent, seconds."""
+        """Seconds that an alert waits before it is sent."""
         return next((seconds for matchers, seconds in self.waits if _fit(matchers, labels)), length_of(GROUP_WAIT))
 
 
 def read_notifying(path: Path) -> Notifying:
-    """An Alertmanager configuration; where the file is not there, nothing is held back. Raises InferdocError for a
-    matcher that cannot be read."""
+    """Reads an Alertmanager configuration; without the file, nothing is inhibited. Raises InferdocError for a matcher
+    that cannot be read."""
     if not path.is_file():
         return Notifying()
     document: dict[str, Any] = yaml.safe_load(path.read_text("utf-8")) or {}
@@ -67,7 +68,7 @@ def read_notifying(path: Path) -> Notifying:
 def _waits(
     route: Mapping[str, Any], above: tuple[Matcher, ...], inherited: str, path: Path
 ) -> Iterator[tuple[tuple[Matcher, ...], float]]:
-    """Of a route and those below it, the matchers and the wait, seconds: the deepest first."""
+    """Matchers and wait in seconds of a route and its child routes, the deepest first."""
     matchers = (*above, *read_matchers(route.get("matchers", ()), path))
     wait = route.get("group_wait", inherited)
     for each in route.get("routes", ()):
@@ -76,20 +77,20 @@ def _waits(
 
 
 def sent(firings: Sequence[Firing], notifying: Notifying) -> list[Firing]:
-    """The firings of which a notification goes out: those that nothing holds back once Alertmanager has waited."""
+    """The firings with a notification: those that are not inhibited after the group wait."""
     return [each for each in firings if _goes_out(each, firings, notifying)]
 
 
 def _goes_out(firing: Firing, others: Sequence[Firing], notifying: Notifying) -> bool:
-    """Whether there is a moment, after the wait of its route, at which it fires and nothing holds it back."""
+    """Whether it fires at some moment after the wait of its route without being inhibited."""
     labels = named(firing)
-    held = sorted(
+    blocked = sorted(
         (other.begin, other.end + STEP_SECONDS)
         for other in others
         if other is not firing and any(rule.holds_back(named(other), labels) for rule in notifying.inhibitions)
     )
     free, end = firing.begin + notifying.wait(labels), firing.end + STEP_SECONDS
-    for begin, until in held:
+    for begin, until in blocked:
         if begin <= free < until:
             free = until
     return free < end

@@ -1,4 +1,4 @@
-"""What `inferdoc alerts backtest` was asked for, as cases and rule sets."""
+"""Runs `inferdoc alerts backtest` and `backfill` from the options of the command line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from inferdoc.backtest.backfill import Backfilled, backfill
-from inferdoc.backtest.recording import ScrapedSeries, Told, of_answers, openmetrics, read_store
+from inferdoc.backtest.recording import RecordingLabels, ScrapedSeries, of_answers, openmetrics, read_store
 from inferdoc.backtest.replay import RuleSet, metrics_of
 from inferdoc.backtest.run import AlertsBacktest, Replayed, backtest, cases_of, own_rules
 from inferdoc.errors import InferdocError
@@ -18,37 +18,41 @@ from inferdoc.times import moment_ms, seconds_of
 
 
 def replayed(
-    inputs: Sequence[str], source: Identified | None, asked: Mapping[str, Any], say: Callable[[str], None]
+    inputs: Sequence[str], source: Identified | None, options: Mapping[str, Any], say: Callable[[str], None]
 ) -> AlertsBacktest:
-    """The back-test. asked: folder, others, cold and since, as the command line names them. Raises InferdocError."""
-    sets = [own_rules(asked["folder"]), *(RuleSet(path.name, (path,)) for path in asked["others"])]
+    """The back-test. options: folder, others, cold and since of the command line. Raises InferdocError."""
+    sets = [own_rules(options["folder"]), *(RuleSet(path.name, (path,)) for path in options["others"])]
     cases = [case for text in inputs for case in cases_of(Path(text))]
     if source is not None:
-        cases.append(Replayed(Told(source.location, control=True), lambda: _of_source(source, sets, asked["since"])))
-    return backtest(cases, sets, asked["folder"], cold=asked["cold"], progress=lambda name: say(f"replaying {name}"))
+        cases.append(
+            Replayed(RecordingLabels(source.location, control=True), lambda: _of_source(source, sets, options["since"]))
+        )
+    return backtest(
+        cases, sets, options["folder"], cold=options["cold"], progress=lambda name: say(f"replaying {name}")
+    )
 
 
 def backfilled(
-    path: str | None, source: Identified | None, asked: Mapping[str, Any], say: Callable[[str], None]
+    path: str | None, source: Identified | None, options: Mapping[str, Any], say: Callable[[str], None]
 ) -> Backfilled:
-    """What the rules would have recorded, as blocks. path: a store or OpenMetrics text, None for the source; asked:
-    folder, since, until and blocks, as the command line names them. Raises InferdocError."""
-    rules = own_rules(asked["folder"])
+    """What the rules would have recorded, as blocks. path: a store or OpenMetrics text, None for the source; options:
+    folder, since, until and blocks of the command line. Raises InferdocError."""
+    rules = own_rules(options["folder"])
     if path is not None:
         recording = next(cases_of(Path(path))).read()
     elif source is not None:
-        recording = _of_source(source, [rules], asked["since"])
+        recording = _of_source(source, [rules], options["since"])
     else:
-        raise InferdocError("of what? name a store or OpenMetrics text, or give --prometheus")
+        raise InferdocError("no input: name a store or OpenMetrics text, or give --prometheus")
     names, patterns = metrics_of(rules)
     read = recording.narrowed(names | {"up"}, patterns)
     begin_ms, end_ms = read.span_ms
-    end_ms = min(end_ms, moment_ms(asked["until"], end_ms, what="--until"))
+    end_ms = min(end_ms, moment_ms(options["until"], end_ms, what="--until"))
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         raw = Path(folder) / "raw.om"
         with raw.open("w", encoding="utf-8") as stream:
             stream.writelines(openmetrics(read))
-        return backfill(rules, raw, (begin_ms / 1000, end_ms / 1000), asked["blocks"], say)
+        return backfill(rules, raw, (begin_ms / 1000, end_ms / 1000), options["blocks"], say)
 
 
 def _of_source(source: Identified, sets: Sequence[RuleSet], since: str) -> ScrapedSeries:

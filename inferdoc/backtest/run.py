@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from inferdoc.backtest.inhibition import Notifying, read_notifying
-from inferdoc.backtest.recording import FILE, ScrapedSeries, Told, read_file, read_labels, read_store
+from inferdoc.backtest.recording import FILE, RecordingLabels, ScrapedSeries, read_file, read_labels, read_store
 from inferdoc.backtest.replay import RuleSet, replay
 from inferdoc.backtest.score import RecordingOutcome, Totals, outcome, totals
 from inferdoc.errors import InferdocError
@@ -26,9 +26,9 @@ SQLITE = b"SQLite format 3\0"
 
 @dataclass(frozen=True)
 class Replayed:
-    """A recording to be replayed: what is known of it, and how it is read."""
+    """A recording to replay: its labels, and how to read it."""
 
-    told: Told
+    labels: RecordingLabels
     read: Callable[[], ScrapedSeries]
 
 
@@ -51,24 +51,26 @@ def own_rules(folder: Path) -> RuleSet:
     """The generated pack of a folder. Raises InferdocError where it is not there."""
     for name in (RECORDING, RULES):
         if not (folder / name).is_file():
-            raise InferdocError(f"{folder / name}: not there; run inferdoc alerts build first, or name it with --out")
+            raise InferdocError(
+                f"{folder / name}: not found; run `inferdoc alerts build` first, or name the folder with --out"
+            )
     return RuleSet(OURS, (folder / RECORDING, folder / RULES))
 
 
 def cases_of(path: Path) -> Iterator[Replayed]:
-    """What a path holds: a folder of labelled recordings, a store, or OpenMetrics text. Without labels nothing is right
-    or wrong, and what fires is listed."""
+    """The recordings of a path: a folder of labelled recordings, a store, or OpenMetrics text. Without labels all that
+    fires is listed without a verdict."""
     if path.is_dir():
         if (path / FILE).is_file():
-            for told in read_labels(path):
-                yield Replayed(told, lambda file=path / told.file: read_file(file))  # type: ignore[misc]
+            for labels in read_labels(path):
+                yield Replayed(labels, lambda file=path / labels.file: read_file(file))  # type: ignore[misc]
             return
-        raise InferdocError(f"{path}: no {FILE} in it, which names the recordings and what was done in them")
+        raise InferdocError(f"{path}: no {FILE} with the recordings and their injected faults")
     if not path.is_file():
         raise InferdocError(f"{path}: no such file or folder")
     with path.open("rb") as stream:
         read = read_store if stream.read(len(SQLITE)) == SQLITE else read_file
-    yield Replayed(Told(path.name, control=True), lambda: read(path))
+    yield Replayed(RecordingLabels(path.name, control=True), lambda: read(path))
 
 
 def backtest(
@@ -79,26 +81,26 @@ def backtest(
     cold: bool = False,
     progress: Callable[[str], None] = lambda name: None,
 ) -> AlertsBacktest:
-    """Every case under every rule set; the inhibit rules of the folder hold back our alerts only.
+    """Every case under every rule set; the inhibit rules of the folder apply to our alerts only.
 
     Raises InferdocError where something cannot be read, or promtool is missing or refuses rules.
     """
     notifying = {OURS: read_notifying(folder / ALERTMANAGER)}
 
-    def judged(case: Replayed) -> list[RecordingOutcome]:
-        progress(case.told.file)
+    def evaluated(case: Replayed) -> list[RecordingOutcome]:
+        progress(case.labels.file)
         recording = case.read().with_pods()
-        if cold and case.told.onset is not None:
-            recording = recording.since(round((case.told.onset - COLD_SECONDS) * 1000))
+        if cold and case.labels.onset is not None:
+            recording = recording.since(round((case.labels.onset - COLD_SECONDS) * 1000))
         begin, end = recording.span_ms
         span = (begin / 1000, end / 1000)
         return [
-            outcome(case.told, replay(rules, recording), span, rules, notifying.get(rules.name, Notifying()))
+            outcome(case.labels, replay(rules, recording), span, rules, notifying.get(rules.name, Notifying()))
             for rules in rule_sets
         ]
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found = list(pool.map(judged, cases))
+        found = list(pool.map(evaluated, cases))
     history = "cold" if cold else "warm"
     results = []
     for place, rules in enumerate(rule_sets):

@@ -1,4 +1,4 @@
-"""What fired against what was done: right, wrong, too early, and what of it reached a person."""
+"""Scores fired alerts against the injected faults: right, wrong, too early, and sent as a notification."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from statistics import median
 import msgspec
 
 from inferdoc.backtest.inhibition import Notifying, sent
-from inferdoc.backtest.recording import Told
+from inferdoc.backtest.recording import RecordingLabels
 from inferdoc.backtest.replay import STEP_SECONDS, Firing, RuleSet
 from inferdoc.times import length_of
 
@@ -20,7 +20,7 @@ SLACK_INTERVALS = 2
 QUIET = ("info", "none")
 """Severities of alerts that need no action."""
 UNKNOWN = "unexplained-anomaly"
-"""The page of alerts that say what users feel and not why: they name no cause."""
+"""Cause label of alerts that describe user impact without naming a cause."""
 
 
 class FiredAlert(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class FiredAlert(msgspec.Struct, frozen=True):
 
 
 class RecordingOutcome(msgspec.Struct, frozen=True):
-    """One recording under one rule set. begin, end: what was replayed; named: seconds from the onset until the right
+    """One recording under one rule set. begin, end: replayed time range; named: seconds from the onset until the right
     cause is named; felt: until the first page about a symptom; prompt: whether that came within the `for` of its rule
     and two intervals of the first impact."""
 
@@ -86,18 +86,18 @@ class Totals(msgspec.Struct, frozen=True):
 
 
 def outcome(
-    told: Told, firings: Sequence[Firing], span: tuple[float, float], rules: RuleSet, notifying: Notifying
+    labels: RecordingLabels, firings: Sequence[Firing], span: tuple[float, float], rules: RuleSet, notifying: Notifying
 ) -> RecordingOutcome:
-    """One recording judged. firings: what fired in it; span: seconds since the epoch."""
+    """Scores one recording. firings: what fired in it; span: seconds since the epoch."""
     out = set(map(id, sent(firings, notifying)))
     groups: dict[tuple[str, ...], list[Firing]] = {}
     for firing in firings:
-        verdict = _verdict(told, firing, kind_of(firing))
+        verdict = _verdict(labels, firing, kind_of(firing))
         group = (firing.alert, verdict, *(firing.labels.get(label, "") for label in GROUPED_BY))
         groups.setdefault(group, []).append(firing)
     alerts = sorted(
         (
-            _fired(told, verdict, members, kind_of(members[0]), any(id(each) in out for each in members))
+            _fired(labels, verdict, members, kind_of(members[0]), any(id(each) in out for each in members))
             for (_, verdict, *_), members in groups.items()
         ),
         key=lambda each: (each.first, each.alert),
@@ -106,17 +106,17 @@ def outcome(
     pages = [a for a in alerts if _is_page(a) and a.sent and a.verdict in ("right", "symptom") and a.delay is not None]
     felt = min(pages, key=lambda each: each.first, default=None)
     return RecordingOutcome(
-        recording=told.file.removesuffix(".om.gz"),
-        control=told.control,
-        severity=told.severity,
-        expected=told.expected,
-        onset=told.onset,
+        recording=labels.file.removesuffix(".om.gz"),
+        control=labels.control,
+        severity=labels.severity,
+        expected=labels.expected,
+        onset=labels.onset,
         begin=span[0],
         end=span[1],
         alerts=tuple(alerts),
         named=min(right, default=None),
         felt=felt.delay if felt else None,
-        prompt=_prompt(told, felt, rules),
+        prompt=_prompt(labels, felt, rules),
     )
 
 
@@ -155,26 +155,26 @@ def kind_of(firing: Firing) -> str:
     return own if own in KINDS else CAUSE if firing.labels.get("cause") else SYMPTOM
 
 
-def _verdict(told: Told, firing: Firing, kind: str) -> str:
+def _verdict(labels: RecordingLabels, firing: Firing, kind: str) -> str:
     cause = firing.labels.get("cause", "")
-    if kind == MONITORING and cause not in told.accepted:
+    if kind == MONITORING and cause not in labels.accepted:
         return MONITORING
-    if cause in (told.edge_accepts or ()) and told.control:
+    if cause in (labels.edge_accepts or ()) and labels.control:
         return "info"
     if firing.labels.get("severity") in QUIET:
         return "info"
-    if told.control or told.onset is None or firing.begin < told.onset:
+    if labels.control or labels.onset is None or firing.begin < labels.onset:
         return "noise"
-    if firing.labels.get("pod") in told.healthy_pods:
+    if firing.labels.get("pod") in labels.healthy_pods:
         return "wrong"
     if kind == SYMPTOM and cause in (UNKNOWN, ""):
         return SYMPTOM
-    if cause in told.accepted:
+    if cause in labels.accepted:
         return "right"
     return SYMPTOM if kind == SYMPTOM else "wrong"
 
 
-def _fired(told: Told, verdict: str, members: Sequence[Firing], kind: str, goes_out: bool) -> FiredAlert:
+def _fired(labels: RecordingLabels, verdict: str, members: Sequence[Firing], kind: str, goes_out: bool) -> FiredAlert:
     first = min(each.begin for each in members)
     return FiredAlert(
         alert=members[0].alert,
@@ -183,20 +183,20 @@ def _fired(told: Told, verdict: str, members: Sequence[Firing], kind: str, goes_
         cause=members[0].labels.get("cause", ""),
         verdict=verdict,
         first=first,
-        delay=None if told.onset is None else first - told.onset,
+        delay=None if labels.onset is None else first - labels.onset,
         label_sets=len({tuple(sorted(each.labels.items())) for each in members}),
         hours=sum(each.end - each.begin + STEP_SECONDS for each in members) / 3600,
         sent=goes_out,
     )
 
 
-def _prompt(told: Told, page: FiredAlert | None, rules: RuleSet) -> bool | None:
-    if page is None or told.impact is None:
+def _prompt(labels: RecordingLabels, page: FiredAlert | None, rules: RuleSet) -> bool | None:
+    if page is None or labels.impact is None:
         return None
     waits: Mapping[str, float] = {
         rule["alert"]: length_of(rule.get("for", "0s")) for rule in rules.rules if "alert" in rule
     }
-    return page.first - told.impact <= waits.get(page.alert, 0.0) + SLACK_INTERVALS * STEP_SECONDS
+    return page.first - labels.impact <= waits.get(page.alert, 0.0) + SLACK_INTERVALS * STEP_SECONDS
 
 
 def _is_page(alert: FiredAlert) -> bool:

@@ -1,4 +1,4 @@
-"""A Prometheus of our own for a while: on loopback, over a folder of blocks, scraping nothing."""
+"""Runs a temporary Prometheus on loopback over a folder of blocks, without scraping."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ START_SECONDS, STOP_SECONDS, TRIES = 60, 20, 3
 
 @contextmanager
 def serving(folder: Path) -> Iterator[str]:
-    """The address of a server over the blocks in folder/data; it is ended whatever happens. Raises InferdocError."""
+    """The address of a server over the blocks in folder/data; it is stopped in any case. Raises InferdocError."""
     program = shutil.which("prometheus")
     if program is None:
         raise InferdocError(MISSING)
     (folder / "prometheus.yml").write_text("global: {}\n", "utf-8")
-    for _ in range(TRIES):  # somebody else may take the port in between
+    for _ in range(TRIES):  # another process may take the port in between
         address = f"127.0.0.1:{_free_port()}"
         options = {
             "config.file": folder / "prometheus.yml",
@@ -42,9 +42,9 @@ def serving(folder: Path) -> Iterator[str]:
                 yield f"http://{address}"
                 return
         finally:
-            _end(process)
-    said = (folder / "log").read_text("utf-8", "replace").splitlines()
-    raise InferdocError(f"{program} does not start: {said[-1] if said else 'it says nothing'}")
+            _stop(process)
+    log_lines = (folder / "log").read_text("utf-8", "replace").splitlines()
+    raise InferdocError(f"{program} does not start: {log_lines[-1] if log_lines else 'its log is empty'}")
 
 
 def _free_port() -> int:
@@ -65,7 +65,7 @@ def _is_ready(process: subprocess.Popen[bytes], address: str) -> bool:
     return False
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def _stop(process: subprocess.Popen[bytes]) -> None:
     process.terminate()
     try:
         process.wait(STOP_SECONDS)
