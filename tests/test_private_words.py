@@ -34,7 +34,7 @@ MOST: dict[str, int] = {
     "inferdoc/cluster": 1,
     "inferdoc/collect": 68,
     "inferdoc/cost": 83,
-    "inferdoc/forecast": 137,
+    "inferdoc/forecast": 1,
     "inferdoc/generate": 241,
     "inferdoc/headroom": 88,
     "inferdoc/incidents": 14,

@@ -1,4 +1,4 @@
-"""What is planned and no history can tell: holidays, and events that multiply the load."""
+"""Reads what no history shows: holidays, and planned events that multiply the load."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Agenda:
 
     @property
     def note(self) -> str | None:
-        """What of a calendar was left out, in a line."""
+        """A line about the calendar entries that were left out."""
         few = ", ".join(self.others[:3]) + ", ..." * (len(self.others) > 3)
         return f"neither a whole day nor a factor (x3) in the calendar's: {few}" if self.others else None
 
@@ -103,12 +103,12 @@ class Agenda:
 def agenda_for(
     zone: str, begin: int, end: int, holidays: str | None, calendar: str | None, events: Sequence[str]
 ) -> Agenda:
-    """What --holidays, --calendar and --event say; of a calendar, what lies between two Unix times. zone: IANA name.
-    Raises InferdocError."""
+    """The holidays and events of --holidays, --calendar and --event; of a calendar, those between two Unix times. zone:
+    IANA name. Raises InferdocError."""
     clock = zone_of(zone)
-    days, told, others = dates_of(holidays), [event_of(text, clock) for text in events], list[str]()
+    days, planned, others = dates_of(holidays), [event_of(text, clock) for text in events], list[str]()
     if calendar is not None:
         more, launches, others = read_calendar(calendar, clock, begin, end)
-        days, told = (*days, *more), [*told, *launches]
-    told.sort(key=lambda event: event.start)
-    return Agenda(tuple(sorted(set(days))), tuple(told), tuple(others))
+        days, planned = (*days, *more), [*planned, *launches]
+    planned.sort(key=lambda event: event.start)
+    return Agenda(tuple(sorted(set(days))), tuple(planned), tuple(others))

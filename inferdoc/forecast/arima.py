@@ -128,7 +128,7 @@ def _sarima(folded: Folded) -> tuple[str, Predict]:
 
 
 def _dhr(folded: Folded) -> tuple[str, Predict]:
-    """The lags of the errors are those of the least BIC among short ones, with and without those of a day before."""
+    """The lags of the errors are those with the lowest BIC among short ones, with and without those of a day before."""
     from scipy.signal import lfilter, lfiltic
     from statsmodels.tsa.ar_model import AutoReg
 

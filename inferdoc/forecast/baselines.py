@@ -1,5 +1,5 @@
-"""The free rivals every forecast is scored against: last value, yesterday, last week, mean of the same time of the
-week, flat."""
+"""The baselines every forecast is scored against: last value, yesterday, last week, mean of the same time of the week,
+flat."""
 
 from __future__ import annotations
 

@@ -97,8 +97,8 @@ FOLDS = 10
 MIN_KNOWN = 0.5
 
 TRIAL_HALF_LIFE = 8.0
-"""Days after which a look at a path counts half: longer than for the bands, since which path suits a load changes less
-often than how far it errs."""
+"""Half-life in days of the path errors: longer than for the bands, because the best path changes less often than the
+size of its errors."""
 
 CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "last-week": last_week}
 """Without yesterday and the flat level: they miss every change between working days and weekend."""
@@ -128,8 +128,8 @@ class Trials:
 
 @dataclass
 class Combination:
-    """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], what
-    the same weights would have said on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
+    """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], the
+    forecast of the same weights on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
     center the newest errors added; fitted: the models that were fitted, for people."""
 
     center: np.ndarray

@@ -33,15 +33,15 @@ HOLIDAY_DAYS = 400.0
 """How far back holidays are looked for: a year, and the weeks around its first one."""
 LEVELS = (0.5, 0.9, 0.95)
 MIN_STEP = 60
-JUDGING = 24
+COVERAGE_CENTERS = 24
 MAX_HORIZON_DAYS = 35
 MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
-    data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates, whose
+    """What to forecast. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after
+    the data); model: one of MODELS; levels: quantiles, 0.5 and 0.95 always among them; holidays: local dates, whose
     working days are as those of the past were, else like a Sunday; events: when the load is a multiple of the usual
     one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a core without
     statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so that a skill
@@ -63,7 +63,7 @@ class Request:
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
     """The forecast of `series`. Raises InferdocError for a request that makes no sense, never for thin data."""
-    began = time.perf_counter()
+    clock_start = time.perf_counter()
     zone = zone_of(request.zone)
     if request.model not in MODELS:
         raise InferdocError(f"model `{request.model}` is not known; choose one of {', '.join(MODELS)}")
@@ -83,8 +83,8 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     made, errors, abstain, reason, skill = _make(rows, inner, request, tenants)
     share = inner.step // history.step if inner.kind == "amount" else 1
     before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
-    told = rows.holiday_ahead.any()
-    likeness = likeness_of(fold(before, zone, 0, request.holidays)) if told else Likeness()
+    has_holidays = rows.holiday_ahead.any()
+    likeness = likeness_of(fold(before, zone, 0, request.holidays)) if has_holidays else Likeness()
     mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor, likeness)
     part = slice(skip, skip + steps)
     start = known.end + skip * series.step
@@ -109,11 +109,11 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         history_days=history.days,
         notes=(
             *history.notes,
-            *_told(rows, changed, known.end),
+            *_change_notes(rows, changed, known.end),
             *made.notes,
             *_remarks(series, mean[part], request, start, likeness),
         ),
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - clock_start,
         candidates=tuple(replace(c, error=c.error / share) for c in candidates(made.trials, made.weights)),
         arima=_arima_text(request, made) if request.model == "combination" else "",
     )
@@ -127,7 +127,7 @@ def _arima_text(request: Request, made: Made) -> str:
     return "could not be fitted in time" if installed() else "not installed; pip install 'inferdoc-toolkit[forecast]'"
 
 
-def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
+def _change_notes(rows: Rows, changed: int | None, end: int) -> list[str]:
     """When the load changed for good. changed: row; end: Unix seconds just after the last row."""
     if changed is None:
         return []
@@ -152,7 +152,7 @@ def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int,
 
 
 def _as_known(series: LoadSeries, request: Request) -> tuple[LoadSeries, int]:
-    """The data as known when the forecast begins, and the steps between their end and the first one asked for."""
+    """The data known when the forecast starts, and the steps between their end and the first forecast step."""
     if request.begin is None:
         return series, 0
     if request.begin >= series.end:
@@ -169,7 +169,7 @@ def _inner_step(step: int) -> int:
 
 def _tenants(inner: LoadSeries) -> list[LoadSeries]:
     """The load by tenant in the bins of the whole. What was taken out of that (an outage, an event) is taken out of
-    each; a tenant that is silent by itself has nothing to ask."""
+    each; a tenant without load needs no forecast."""
     days = len(inner.values) * inner.step / DAY
     parts = [part.before(inner.end, days).coarser(inner.step, from_end=True) for part in inner.parts]
     if not parts:
@@ -268,8 +268,8 @@ def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray, usable: np.ndarra
 
 
 def _skill_needed(trials: Trials, past: np.ndarray, flat: np.ndarray, followed: bool | None) -> float:
-    """The skill to act on. A change of mind takes more than the standard error of the skill, by the jackknife over the
-    folds; but never does a forecast worse than the flat level stay, nor is more asked than twice the usual."""
+    """The skill to act on. To change the decision, the skill must pass the limit by its standard error (jackknife over
+    the folds). The limit is between 0, the flat level, and twice the usual one."""
     if followed is None:
         return MIN_SKILL
     usable, without = trials.usable, []
@@ -304,15 +304,15 @@ def _per_step(
     rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
 ) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Mean and quantiles of each step in the unit of the input, from square-root space. likeness: of holidays."""
-    wanted = tuple(sorted({0.5, 0.95, *levels}))
-    middle, asked = wanted.index(0.5), made.residuals.asked(wanted)
-    spread = np.stack([made.residuals.quantiles(lead, asked) for lead in range(rows.ahead)], axis=1)
+    nominal = tuple(sorted({0.5, 0.95, *levels}))
+    middle, adjusted = nominal.index(0.5), made.residuals.adjusted_levels(nominal)
+    spread = np.stack([made.residuals.quantiles(lead, adjusted) for lead in range(rows.ahead)], axis=1)
     moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
     center, unlike = likeness.on(made.center, made.added, rows)
     share = 1.0 / factor if amounts else 1.0
     quantiles = {}
     floor = np.zeros(len(center))
-    for i, level in enumerate(wanted):
+    for i, level in enumerate(nominal):
         shift = spread[i][rows.row, rows.col]
         shift = shift * 0.5 if i == middle else wider(shift, NormalDist().inv_cdf(level) * unlike)
         value = np.maximum(center + shift, 0.0) ** 2 * share
@@ -330,12 +330,12 @@ def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
     used = np.flatnonzero(np.isfinite(values).any(axis=1))
     if len(used) < MIN_FOLDS:
         return {}
-    hits, asked = dict.fromkeys(levels, 0), made.residuals.asked(levels)
+    hits, adjusted = dict.fromkeys(levels, 0), made.residuals.adjusted_levels(levels)
     total = 0
     for k in used:
         others = Residuals(made.residuals.values[[i for i in used if i != k]], made.residuals.minutes)
         known = np.isfinite(values[k])
-        bounds = others.quantiles(0, asked, JUDGING)
+        bounds = others.quantiles(0, adjusted, COVERAGE_CENTERS)
         total += int(known.sum())
         for i, level in enumerate(levels):
             hits[level] += int((values[k][known] <= bounds[i][known]).sum())

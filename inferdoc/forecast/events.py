@@ -1,8 +1,7 @@
 """Planned events: for a while the load is a multiple of what it would be.
 
-What no history can know (a launch, a campaign, a migration) is told by those who plan it. It multiplies the forecast of
-those hours, whatever path that came from. An event of the past is taken as a gap: learned as demand it would come back
-a week later.
+Users announce what no history shows: a launch, a campaign, a migration. An event multiplies the forecast of its hours.
+A past event is treated as a gap: learned as demand, it would come back a week later.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What was forecast before the load came, kept so that a forecast that misses its band is noticed within a day."""
+"""Keeps past forecasts, so that a load above its prediction interval is noticed within a day."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class ForecastLedger:
         self._levels: dict[int, float] = {}
 
     def write(self, made: Forecast) -> None:
-        """Replaces what older forecasts said of the bins from its start on."""
+        """Replaces older forecasts of the bins from its start on."""
         kept = {at: level for at, level in self._levels.items() if made.start - DAY <= at < made.start}
         self._levels = kept | dict(zip(made.times.tolist(), made.quantiles[LEVEL].tolist(), strict=True))
 
     def missed(self, series: LoadSeries) -> float | None:
-        """Share of the last day's bins whose load lay above the band, 0 to 1; None for too few of them."""
+        """Share of the last day's bins whose load was above the interval, 0 to 1; None for too few bins."""
         recent = series.before(series.end, 1.0)
         times = recent.start + recent.step * np.arange(len(recent.values))
         levels = np.array([self._levels.get(at, np.nan) for at in times.tolist()])
-        judged = np.isfinite(levels) & np.isfinite(recent.values)
-        return float((recent.values[judged] > levels[judged]).mean()) if judged.sum() >= FEWEST else None
+        known = np.isfinite(levels) & np.isfinite(recent.values)
+        return float((recent.values[known] > levels[known]).mean()) if known.sum() >= FEWEST else None

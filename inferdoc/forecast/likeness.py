@@ -1,8 +1,8 @@
 """What a holiday is like: so much of a Sunday and so much of the usual day of its weekday.
 
 A list says when a holiday is, not how. Some loads rest as on a Sunday, some half as much, some do not notice, some fall
-below every Sunday. What the earlier holidays of the same load were is the only witness, and they are few: a least
-squares over them is drawn to the Sunday by as much as half a holiday would (Zellner's g-prior)."""
+below every Sunday. Only the earlier holidays of the same load show that, and they are few: a least squares over them is
+drawn to the Sunday with the weight of half a holiday (Zellner's g-prior)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 from inferdoc.forecast.calendar import WEEK, Rows, since_sunday
 
 PSEUDO_HOLIDAYS = 0.5
-"""By how many holidays the list's own word, a Sunday, counts: as the pseudo-day of the paths (`combine`)."""
+"""Weight of the prior, a Sunday, in holidays: as the pseudo-day of the paths (`combine`)."""
 MIN_KNOWN = 0.5
 
 
@@ -103,8 +103,8 @@ def _beside(rows: Rows, row: np.ndarray, col: np.ndarray, away: tuple[int, int])
     for line, distance in zip(found, away, strict=True):
         for further in (0, int(np.copysign(WEEK, distance))):
             at = row + distance + further
-            wanted = np.isnan(line) & (at >= 0) & (at < rows.count)
-            line[wanted] = rows.z[at[wanted], col[wanted]]
+            missing = np.isnan(line) & (at >= 0) & (at < rows.count)
+            line[missing] = rows.z[at[missing], col[missing]]
     hits = np.isfinite(found).sum(axis=0)
     return np.where(hits > 0, np.nansum(found, axis=0) / np.maximum(hits, 1), np.nan)
 

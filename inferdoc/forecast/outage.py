@@ -18,7 +18,7 @@ SPELLED_OUT = 3
 
 def without_outages(series: LoadSeries) -> LoadSeries:
     """The series with suspicious drops as gaps, each with a note (at most three are spelled out). Of its tenants only
-    what was collected in part: one that falls silent by itself has nothing to ask."""
+    what was collected in part: one without load needs no forecast."""
     clean = _without(series)
     parts = tuple(_without(part.before(series.end), silence=False) for part in series.parts)
     return replace(clean, parts=parts) if parts else clean

@@ -69,9 +69,9 @@ def _regressors(rows: Rows, size: int) -> tuple[np.ndarray, np.ndarray]:
     return x, penalty
 
 
-def block_size(width: int, minutes: float, wanted: float) -> int:
-    """Columns per block: as near to `wanted` minutes as divides the day."""
-    near = max(1, round(wanted / minutes))
+def block_size(width: int, minutes: float, target_minutes: float) -> int:
+    """Columns per block: as near to `target_minutes` as divides the day."""
+    near = max(1, round(target_minutes / minutes))
     return next(size for size in range(near, 0, -1) if width % size == 0)
 
 

@@ -107,7 +107,7 @@ def stamp(seconds: float) -> str:
 def on_grid(times: np.ndarray, values: np.ndarray, kind: Kind, where: str) -> LoadSeries:
     """Rows (times: float64[n] Unix seconds, ascending, distinct; values: float64[n], NaN = gap) on an even grid. The
     step is the most common distance, the phase the most common remainder; rows off the grid are summed (amounts) or
-    averaged (rates) into the bin they fall in. Raises SourceError when no step can be told."""
+    averaged (rates) into the bin they fall in. Raises SourceError if the step is unclear."""
     if len(times) < 2:
         raise SourceError(f"{where}: {len(times)} data row(s); a step needs at least two different timestamps")
     gaps, counts = np.unique(np.round(np.diff(times)).astype(np.int64), return_counts=True)

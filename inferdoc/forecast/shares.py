@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 LOOKS_A_DAY = 4.0
-"""Independent looks at the paths in a day, six hours each. By the degrees of freedom of a day's squared error
+"""Independent samples of the path errors in a day, six hours each. By the degrees of freedom of a day's squared error
 (Satterthwaite) loads have 1.6 to 6, 3.5 in the mean (docs/forecast.md)."""
 PSEUDO_DAYS = 0.5
 TURNS, STILL = 200, 1e-4

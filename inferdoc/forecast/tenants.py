@@ -1,9 +1,8 @@
-"""The load by tenant: each forecast by itself and added up, mixed with the forecast of the whole by what either would
-have been off on the days before.
+"""The load by tenant: each forecast by itself and added up, mixed with the forecast of the whole by the errors of both
+on the days before.
 
-A tenant's rhythm shows where it stands alone, and bursts of a crowd even out where they are summed (Lütkepohl,
-Forecasting contemporaneously aggregated processes, 1984); which of the two counts for more only the load itself can
-tell."""
+A tenant's rhythm shows in its own series, and bursts of many tenants average out in the sum (Lütkepohl, Forecasting
+contemporaneously aggregated processes, 1984). Which effect is larger depends on the load."""
 
 from __future__ import annotations
 
@@ -20,16 +19,16 @@ from inferdoc.forecast.shares import shares
 
 APART = "tenants apart"
 MOST = 10
-"""Tenants that are told apart; those with less load are one more together: each takes a forecast of its own."""
+"""Tenants with a forecast of their own; the others share one."""
 
 
 def largest(parts: Sequence[LoadSeries]) -> list[LoadSeries]:
     """The tenants with most load, the others summed."""
     ordered = sorted(parts, key=lambda part: float(np.nansum(part.values)), reverse=True)
-    told, others = ordered[:MOST], ordered[MOST:]
+    separate, others = ordered[:MOST], ordered[MOST:]
     if not others:
-        return told
-    return [*told, replace(others[0], values=np.sum([part.values for part in others], axis=0), name="others")]
+        return separate
+    return [*separate, replace(others[0], values=np.sum([part.values for part in others], axis=0), name="others")]
 
 
 def with_tenants(whole: Combination, rows: Rows, parts: Sequence[Rows]) -> Combination:

@@ -125,7 +125,7 @@ def read_fleet(origin: Origin, since: int, replicas: Callable[[str], int | None]
             None if requests is None or requests.mean <= 0 else requests.mean,
             cold,
         )
-    begin = max(gathered.end - since, gathered.begun)
+    begin = max(gathered.end - since, gathered.first_seen)
     return FleetReading(gathered, dict(sorted(pools.items())), dict(sorted(left_out.items())), begin, gathered.end)
 
 
