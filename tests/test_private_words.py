@@ -40,7 +40,7 @@ MOST: dict[str, int] = {
     "inferdoc/incidents": 14,
     "inferdoc/judging": 254,
     "inferdoc/kv": 59,
-    "inferdoc/prewarm": 470,
+    "inferdoc/prewarm": 2,
     "inferdoc/report": 34,
     "inferdoc/serve": 1,
     "inferdoc/simulate": 6,

@@ -154,7 +154,7 @@ def plan(**params: Any) -> None:
 
     context = click.get_current_context()
     request = _request(context)
-    context.exit(work.plan(origin=origin(params), asked=request, draw=_page, **params))
+    context.exit(work.plan(origin=origin(params), given=request, draw=_page, **params))
 
 
 @command.command("explain")

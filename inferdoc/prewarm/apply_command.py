@@ -16,8 +16,8 @@ from inferdoc.prewarm.emit.parts import PLACES
 from inferdoc.prewarm.emit.patch_target import patch_target_of
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.ending import apply_jobs, with_ending
-from inferdoc.prewarm.guide import Guide, guide
-from inferdoc.prewarm.hold import Order, hold, release
+from inferdoc.prewarm.guide import PlanState, plan_state
+from inferdoc.prewarm.hold import ScheduledFloor, hold, release
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.prewarm.record import refuse_other_place
@@ -49,12 +49,12 @@ def apply_plan(
     now: str | None,
     metrics: str | None,
     target: str | None,
-    **asked: Any,
+    **given: Any,
 ) -> int:
-    """Settles the floors of now, or says what would be set: of one pool, or of all that the plan or an option names.
-    Where there is no plan to follow the user's base comes back, and the reason is the error. A pool that fails keeps no
-    other from being settled."""
-    options = _options(now, asked)
+    """Sets the current floors, or prints what would be set: of one pool, or of all that the plan or an option names.
+    Without a usable plan the user's base floor is restored, and the reason is the error. A pool that fails does not
+    stop the others."""
+    options = _options(now, given)
     if goal.usual == "textfile":
         write(emit(read_plan(path), "textfile", replace(options, pool=pool)).encode(), target)
         return ExitCode.OK
@@ -71,10 +71,10 @@ def apply_plan(
         own = replace(options, pool=place.pool, name=place.name, namespace=place.namespace)
         own = replace(own, maximum=maximum.of(place.pool))
         try:
-            led = Guide(why=str(lost), fault=lost) if made is None else guide(made, own)
-            if led.pool is not None:
-                refuse_other_place(led.pool.row, own)
-            result = _settled(place, led, own, really, look_first, ending)
+            state = PlanState(why=str(lost), fault=lost) if made is None else plan_state(made, own)
+            if state.pool is not None:
+                refuse_other_place(state.pool.row, own)
+            result = _settled(place, state, own, really, look_first, ending)
         except InferdocError as fault:
             failed[place.pool] = fault
             continue
@@ -98,8 +98,8 @@ def _places(
     name: PerPool[str | None],
     namespace: PerPool[str | None],
 ) -> list[PoolObject]:
-    """The pools to settle and their objects. A pool that an option names is settled although it is in no plan any
-    more: its object gets its base back."""
+    """The pools and their objects. A pool that an option names is included although the plan no longer contains it: its
+    base floor is restored."""
     named = [*name.own, *goal.own, *namespace.own]
     planned = [] if made is None else [row.name for row in made.pools]
     pools = list(dict.fromkeys([*planned, *named])) if pool is None else [pool]
@@ -116,17 +116,17 @@ def _places(
 
 
 def _settled(
-    place: PoolObject, led: Guide, options: EmitOptions, really: bool, look_first: bool, ending: bool
+    place: PoolObject, state: PlanState, options: EmitOptions, really: bool, look_first: bool, ending: bool
 ) -> Applied:
     triggers = PLACES.get(place.target)
     if triggers is not None:
-        result = apply_triggers(led, triggers, options, really)
-        return with_ending(result, led, triggers, options, really) if ending else result
+        result = apply_triggers(state, triggers, options, really)
+        return with_ending(result, state, triggers, options, really) if ending else result
     if place.target == "cronjob":
-        return apply_jobs(led, options, really)
-    result = apply(led, place.target, options, really, look_first)
+        return apply_jobs(state, options, really)
+    result = apply(state, place.target, options, really, look_first)
     looked = really or look_first
-    return with_ending(result, led, patch_target_of(place.target), options, really) if ending and looked else result
+    return with_ending(result, state, patch_target_of(place.target), options, really) if ending and looked else result
 
 
 def _together(failed: dict[str, InferdocError], count: int) -> InferdocError:
@@ -137,12 +137,12 @@ def _together(failed: dict[str, InferdocError], count: int) -> InferdocError:
     whys: dict[str, list[str]] = {}
     for pool, fault in failed.items():
         whys.setdefault(str(fault), []).append(pool)
-    told = "; ".join(f"{', '.join(pools)}: {why}" for why, pools in whys.items())
-    return type(worst)(f"{len(failed)} of {count} pools do not follow the plan: {told}")
+    text = "; ".join(f"{', '.join(pools)}: {why}" for why, pools in whys.items())
+    return type(worst)(f"{len(failed)} of {count} pools do not follow the plan: {text}")
 
 
 def _text(path: str) -> str:
-    """What stands there, nothing where that cannot be read."""
+    """The content of a file, empty if it cannot be read."""
     try:
         return Path(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError):
@@ -163,39 +163,39 @@ def hold_floor(
     scale_to_zero: bool,
     now: str | None,
     really: bool,
-    **asked: Any,
+    **given: Any,
 ) -> int:
-    """Holds the floor that a scheduled job states."""
-    options = _one_object(now, asked)
+    """Sets the floor that a scheduled job states."""
+    options = _one_object(now, given)
     stamp = {PLAN_ID: plan_id, GENERATED: generated, VALID_UNTIL: until, PLAN_BASE: str(base), ZONE: zone}
     stamp[POOL] = str(options.pool)
     try:
-        order = Order(floor, tuple(int(word) for word in levels.split(",")), maximum, stamp, scale_to_zero)
+        order = ScheduledFloor(floor, tuple(int(word) for word in levels.split(",")), maximum, stamp, scale_to_zero)
     except ValueError as fault:
         raise InferdocError(f"--levels `{levels}`: write whole numbers with commas between") from fault
-    return _told(hold(goal, order, options, really), options)
+    return _write_result(hold(goal, order, options, really), options)
 
 
 def release_object(
-    *, goal: str, only_expired: bool, job: str | None, now: str | None, really: bool, **asked: Any
+    *, goal: str, only_expired: bool, job: str | None, now: str | None, really: bool, **given: Any
 ) -> int:
-    """Gives one object back to the user."""
-    options = _one_object(now, asked)
-    return _told(release(goal, options, only_expired, really, job), options)
+    """Restores the base floor of one object."""
+    options = _one_object(now, given)
+    return _write_result(release(goal, options, only_expired, really, job), options)
 
 
-def _told(result: Applied, options: EmitOptions) -> int:
+def _write_result(result: Applied, options: EmitOptions) -> int:
     write(lines(result, str(options.name)).encode(), None)
     if result.fault is not None:
         raise result.fault
     return ExitCode.OK
 
 
-def _one_object(now: str | None, asked: dict[str, Any]) -> EmitOptions:
-    options = _options(now, asked)
+def _one_object(now: str | None, given: dict[str, Any]) -> EmitOptions:
+    options = _options(now, given)
     return replace(options, name=options.name or options.pool)
 
 
-def _options(now: str | None, asked: dict[str, Any]) -> EmitOptions:
+def _options(now: str | None, given: dict[str, Any]) -> EmitOptions:
     moment = time.time() if now is None else moment_of(now, "--now")
-    return EmitOptions(now=moment, **{key: value for key, value in asked.items() if value is not None})
+    return EmitOptions(now=moment, **{key: value for key, value in given.items() if value is not None})

@@ -1,4 +1,4 @@
-"""Back-test of prewarm policies on history: what each would have cost and what it would have spared.
+"""Back-tests prewarm policies on history: the cost of each and the overload that it avoids.
 
 The replay covers the last days of the series; every floor comes from forecasts made with what was known at the time.
 Protocol: docs/prewarm.md.
@@ -120,7 +120,7 @@ def default_capacity(history: LoadSeries) -> float:
     share = 1.0 / history.step if history.kind == "amount" else 1.0
     high = float(np.quantile(known, PEAK_QUANTILE)) * share
     if high <= 0:
-        raise InferdocError("the history holds no load; there is nothing to replay")
+        raise InferdocError("the history contains no load; there is nothing to replay")
     return high / (PEAK_REPLICAS * TARGET)
 
 
@@ -142,10 +142,10 @@ def policies(trial: Trial) -> dict[str, Policy]:
 
 def _floors(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial, site: Site) -> tuple[Levels, float, str]:
     """Floor per minute of each policy, refitted every six hours; and how often the forecast abstained, and why."""
-    wanted = policies(trial)
-    levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in wanted.values()]}))
-    reach = trial.cold_start + 60 * (MARGIN_MINUTES + max(p.margin_minutes for p in wanted.values()))
-    parts: dict[str, list[np.ndarray]] = {"naive floor": [], **{name: [] for name in wanted}}
+    tested = policies(trial)
+    levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in tested.values()]}))
+    reach = trial.cold_start + 60 * (MARGIN_MINUTES + max(p.margin_minutes for p in tested.values()))
+    parts: dict[str, list[np.ndarray]] = {"naive floor": [], **{name: [] for name in tested}}
     abstentions, refits, reason = 0, 0, ""
     for moment in range(begin, clean.end, REFIT):
         known = clean.before(moment, HISTORY_DAYS)
@@ -159,7 +159,7 @@ def _floors(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial, site: S
         share = 1.0 / clean.step if clean.kind == "amount" else 1.0
         by_habit = Load(naive * share, capacity.unit)
         parts["naive floor"].append(_floor(by_habit, capacity, NAIVE, clean.step, site, minutes))
-        for name, policy in wanted.items():
+        for name, policy in tested.items():
             if result.abstained:
                 parts[name].append(np.full(minutes, site.minimum, dtype=np.int64))
                 continue
@@ -180,7 +180,7 @@ def _floor(load: Load, capacity: Rate, policy: Policy, step: int, site: Site, mi
 
 
 def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
-    """The load of last week at the same time, else of yesterday: the free floor any cron line could hold."""
+    """The load of last week at the same time, else of yesterday: the floor that any cron line could set."""
     from inferdoc.forecast.baselines import last_week, yesterday
 
     rows = fold(known, zone_of(zone), steps)
@@ -195,7 +195,7 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
 
 def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
     """The balanced plan as a weekly schedule, made anew each day from what was known then."""
-    wish = PoolOptions(
+    options = PoolOptions(
         request=Request(7 * DAY, trial.zone),
         policy=POLICIES["balanced"],
         capacity=Capacity(capacity),
@@ -203,7 +203,7 @@ def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> n
         cold_start=trial.cold_start,
         name="pool",
     )
-    return followed(walk(clean, wish, begin, [wish.policy.quantile]), wish)
+    return followed(walk(clean, options, begin, [options.policy.quantile]), options)
 
 
 SCHEMA = "inferdoc.prewarm.backtest/v1"

@@ -1,4 +1,4 @@
-"""Changes of a schedule have a price: people review them, and pods move. What a former plan holds well enough is
+"""Limits changes of a schedule: people review them, and pods move. What the previous plan covers well enough is
 kept."""
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from inferdoc.prewarm.week import DAYS, MINUTES, WeekSegment, WeekWindow, clock
 
 @dataclass(frozen=True)
 class FormerPool:
-    """A pool as the plan before had it. floor: int64[10080]."""
+    """A pool in the previous plan. floor: int64[10080]."""
 
     plan_id: str
     row: PoolRow
@@ -22,15 +22,15 @@ class FormerPool:
 
 
 def former_pool(plan: PlanRow | None, name: str, zone: str) -> FormerPool | None:
-    """The pool in the plan before; None where it was not there or lived by another clock."""
+    """The pool in the previous plan; None if it was missing or had another time zone."""
     row = next((row for row in plan.pools if row.name == name), None) if plan is not None else None
     if plan is None or row is None or row.zone != zone or row.forecast.abstained:
         return None
     return FormerPool(plan.plan_id, row, pool_plan(row).floor)
 
 
-def stretches(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
-    """Where two floors (int64[10080]) differ, in pieces within which both stand still; replicas: of the second."""
+def differing_segments(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
+    """The segments in which two floors (int64[10080]) differ, both constant within each; replicas: of the second."""
     differs = first != second
     edges = np.flatnonzero((first != np.roll(first, 1)) | (second != np.roll(second, 1)))
     found = []
@@ -46,9 +46,8 @@ def stretches(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
 def settled_with(
     former: FormerPool, floor: np.ndarray, required: np.ndarray, price: float
 ) -> tuple[np.ndarray, list[str]]:
-    """The floor with the former one wherever that carries what is required and leaving it would save less than `price`
-    replica-hours a week, stretch by stretch; and what was kept, in words. required: int64[10080], the least that each
-    minute needs."""
+    """The floor with the former one in each time range where that meets `required` and a change would save less than
+    `price` replica-hours a week; and a note. required: int64[10080], the minimum of each minute."""
     made, kept = floor.copy(), 0
     differs = np.flatnonzero(floor != former.floor)
     if not len(differs):
@@ -61,32 +60,32 @@ def settled_with(
         if (former.floor[run] >= required[run]).all() and saved < price:
             made[run] = former.floor[run]
             kept += 1
-    said = f"{kept} stretch(es) stay as in plan {former.plan_id}: leaving them would save under {price:g} replica-hours"
-    return made, [said] if kept else []
+    note = f"{kept} time range(s) stay as in plan {former.plan_id}: a change would save under {price:g} replica-hours"
+    return made, [note] if kept else []
 
 
 def with_moves(row: PoolRow, former: FormerPool) -> PoolRow:
-    """The pool with, in the reason of each window, what stood there in the plan before and why."""
+    """The pool with the value of the previous plan and its reason in the reason of each window."""
     plan = pool_plan(row)
     windows = [
-        msgspec.structs.replace(told, reason=f"{told.reason}{_moved(window, former)}")
-        for window, told in zip(plan.windows, row.windows, strict=True)
+        msgspec.structs.replace(written, reason=f"{written.reason}{_moved(window, former)}")
+        for window, written in zip(plan.windows, row.windows, strict=True)
     ]
     return msgspec.structs.replace(row, windows=windows)
 
 
 def _moved(window: WeekWindow, former: FormerPool) -> str:
-    held = [former.floor[(d * 1440 + window.start + np.arange(window.length)) % MINUTES] for d in window.days]
+    levels_inside = [former.floor[(d * 1440 + window.start + np.arange(window.length)) % MINUTES] for d in window.days]
     around = [
         former.floor[[(d * 1440 + window.start - 1) % MINUTES, (d * 1440 + window.start + window.length) % MINUTES]]
         for d in window.days
     ]
-    levels = np.unique(np.concatenate(held)).tolist()
+    levels = np.unique(np.concatenate(levels_inside)).tolist()
     same = levels == [window.replicas]
     if same and all((edges != window.replicas).all() for edges in around):
         return ""
     if same:
-        return f"; plan {former.plan_id} held {window.replicas} for longer"
+        return f"; plan {former.plan_id} kept {window.replicas} for longer"
     old = min(former.row.windows, key=lambda w: (abs(w.replicas - max(levels)), w.start), default=None)
     was = f"{levels[0]}" if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
     why = "" if old is None or levels == [former.row.base] else f" ({_first(old)})"
@@ -94,7 +93,7 @@ def _moved(window: WeekWindow, former: FormerPool) -> str:
 
 
 def _first(window: WindowRow) -> str:
-    """The reason without what it said of the plan before itself."""
+    """The reason without its part about the previous plan."""
     return window.reason.partition("; plan ")[0]
 
 
@@ -102,5 +101,5 @@ def span_words(days: tuple[int, ...], segment: WeekSegment) -> str:
     """`mon-fri 07:30-08:15`."""
     names = [DAYS[day] for day in days]
     run = len(days) > 2 and days == tuple(range(days[0], days[0] + len(days)))
-    told = f"{names[0]}-{names[-1]}" if run else ",".join(names)
-    return f"{told} {clock(segment.start)[4:]}-{clock(segment.end)[4:]}"
+    text = f"{names[0]}-{names[-1]}" if run else ",".join(names)
+    return f"{text} {clock(segment.start)[4:]}-{clock(segment.end)[4:]}"

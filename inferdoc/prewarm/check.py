@@ -19,11 +19,11 @@ from inferdoc.prewarm.emit.registry import emit, target_of
 from inferdoc.prewarm.emit.triggers import untouched
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
 from inferdoc.prewarm.readback import (
-    floor_given,
-    floor_wanted,
+    emitted_floor,
     objects,
     patched_object,
     place_of,
+    planned_floor,
 )
 from inferdoc.prewarm.record import own_floor
 from inferdoc.prewarm.reference_check import MinuteSpan
@@ -64,28 +64,28 @@ def check(
     """One verdict per zone for one pool: the plan is moved to each zone, emitted, read back and compared."""
     row = _row(plan, pool)
     zones = tuple(dict.fromkeys((row.zone, *zones)))
-    asked = options or EmitOptions(now=0.0, server="http://prometheus:9090", host_zone="UTC")
-    asked = replace(asked, now=plan.generated_at.timestamp(), pool=row.name)
-    return [_verdict(in_zone(plan, row, zone), target, zone, asked) for zone in zones]
+    emit_options = options or EmitOptions(now=0.0, server="http://prometheus:9090", host_zone="UTC")
+    emit_options = replace(emit_options, now=plan.generated_at.timestamp(), pool=row.name)
+    return [_verdict(in_zone(plan, row, zone), target, zone, emit_options) for zone in zones]
 
 
 def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
-    """InferdocError where `text`, just emitted, is not what was planned."""
+    """Raises InferdocError if the emitted `text` differs from the plan."""
     wrong = shape_faults(text, target, options.existing)
     if not wrong and target_of(target).states != "nothing":
         row = _row(plan, options.pool)
         own = msgspec.structs.replace(plan, pools=[row])
         if target_of(target).states == "moment":
             span = MinuteSpan(int(options.now) // 60, 1)
-            wanted = floor_wanted(span, own, target, _asking(target, options))
-            found = _stated(own, text, target, options, int(wanted[0]))
+            planned = planned_floor(span, own, target, _without_existing(target, options))
+            found = _stated(own, text, target, options, int(planned[0]))
         elif set_by_hand(options.existing, row.role):
             return
         else:
             found = compare(own, text, target, row.zone, options)
         wrong = [] if found.ok else [found.first]
     if wrong:
-        raise InferdocError(f"what {target} would get is not what was planned, nothing is written: {wrong[0]}")
+        raise InferdocError(f"the text for {target} differs from the plan, nothing is written: {wrong[0]}")
 
 
 def set_by_hand(existing: dict[str, Any] | None, role: str) -> bool:
@@ -128,13 +128,13 @@ def _verdict(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> Tar
 
 
 def shape_faults(text: str, target: str, existing: dict[str, Any] | None = None) -> list[str]:
-    """Faults of the manifests in `text`; none for targets that are not YAML. What an existing object of the user's has
-    beyond our shapes is not ours to judge; our triggers in it are."""
+    """Faults of the manifests in `text`; none for targets that are not YAML. Of an existing object of the user only our
+    triggers are checked."""
     if not target_of(target).manifests:
         return []
     theirs = existing is not None and bool(faults(existing))
-    judged = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
-    return [fault for obj, foreign in judged for fault in (trigger_faults(obj) if foreign else faults(obj))]
+    checked = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
+    return [fault for obj, foreign in checked for fault in (trigger_faults(obj) if foreign else faults(obj))]
 
 
 def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptions | None = None) -> TargetCheck:
@@ -142,21 +142,21 @@ def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptio
     options = options or EmitOptions(now=plan.generated_at.timestamp())
     begin = int(plan.generated_at.timestamp()) // 60
     span = MinuteSpan(begin - LEAD_DAYS * 1440, (DAYS + LEAD_DAYS + TAIL_DAYS) * 1440)
-    wanted = floor_wanted(span, plan, target, options)
+    planned = planned_floor(span, plan, target, options)
     try:
-        given = floor_given(span, plan, text, target, options)
+        emitted = emitted_floor(span, plan, text, target, options)
         ending = _ending(plan, text, target, options)
     except (ValueError, KeyError, StopIteration, TypeError) as fault:
         return TargetCheck(target, zone, 0, 1, f"cannot be read back: {fault}")
     if ending:
         return TargetCheck(target, zone, 0, len(ending), ending[0])
     inside = slice(LEAD_DAYS * 1440, (LEAD_DAYS + DAYS) * 1440)
-    differs = np.flatnonzero(wanted[inside] != given[inside])
+    differs = np.flatnonzero(planned[inside] != emitted[inside])
     first = ""
     if len(differs):
         at = int(differs[0]) + LEAD_DAYS * 1440
         there = datetime.fromtimestamp((span.begin + at) * 60, UTC).astimezone(zone_of(zone))
-        first = f"{there:%a %Y-%m-%d %H:%M} {zone}: plan {wanted[at]}, {target} {given[at]}"
+        first = f"{there:%a %Y-%m-%d %H:%M} {zone}: plan {planned[at]}, {target} {emitted[at]}"
     return TargetCheck(target, zone, DAYS * 1440, len(differs), first)
 
 
@@ -167,11 +167,11 @@ def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list
         return reference_check.release_faults(found, place.word)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
-    aim = patched_object(target, options, plan)
+    patched = patched_object(target, options, plan)
     base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
-        base = own_floor(part_of(options.existing, aim.domain), look(options.existing, *aim.field))
-    return reference_check.ending_faults(found, aim.word, plan.valid_until, base)
+        base = own_floor(part_of(options.existing, patched.domain), look(options.existing, *patched.field))
+    return reference_check.ending_faults(found, patched.word, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
@@ -179,29 +179,29 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> T
     before."""
     begin = -(-int(plan.generated_at.timestamp()) // 60)
     span = MinuteSpan(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
-    wanted = floor_wanted(span, plan, target, _asking(target, options))
-    changes = np.flatnonzero(np.diff(wanted)) + 1
+    planned = planned_floor(span, plan, target, _without_existing(target, options))
+    changes = np.flatnonzero(np.diff(planned)) + 1
     moments = np.unique(np.concatenate([[0], changes, changes - 1]))
     for at in moments.tolist():
-        asked = replace(options, now=float((span.begin + at) * 60))
-        found = _stated(plan, emit(plan, target, asked), target, options, int(wanted[at]))
+        emit_options = replace(options, now=float((span.begin + at) * 60))
+        found = _stated(plan, emit(plan, target, emit_options), target, options, int(planned[at]))
         if not found.ok:
             return found
     return TargetCheck(target, zone, len(moments), 0)
 
 
-def _asking(target: str, options: EmitOptions) -> EmitOptions:
-    """Only an HPA's floor is lifted to what stands there: the others leave that to the object."""
+def _without_existing(target: str, options: EmitOptions) -> EmitOptions:
+    """Only the floor of an HPA is raised to the current one: other targets leave that to the object."""
     return options if target == "hpa" else replace(options, existing=None)
 
 
-def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, wanted: int) -> TargetCheck:
-    """What a target of one moment says, against the floor wanted then."""
+def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, planned: int) -> TargetCheck:
+    """Compares the floor of a target of one moment with the plan."""
     zone = plan.pools[0].zone
     wrong = shape_faults(text, target, options.existing)
     if wrong:
         return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-    given = target_of(target).read_moment(text, plan.pools[0].name)
-    if given is not None and given != wanted:
-        return TargetCheck(target, zone, 1, 1, f"plan {wanted}, {target} {given}")
+    emitted = target_of(target).read_moment(text, plan.pools[0].name)
+    if emitted is not None and emitted != planned:
+        return TargetCheck(target, zone, 1, 1, f"plan {planned}, {target} {emitted}")
     return TargetCheck(target, zone, 1, 0)

@@ -63,9 +63,9 @@ def plan(
     draw: Draw,
     output: str,
     target: str | None,
-    asked: PlanRequest,
+    given: PlanRequest,
 ) -> int:
-    """Plans one pool from a file, or every pool of a source. asked: the options as they were given."""
+    """Plans one pool from a file, or every pool of a source. given: the options of the command line."""
     zones, start = zone.map(spoken_zone), None if begin is None else moment_of(begin, "--from")
     now = int(time.time()) if start is None else start
     agenda = agenda_for(zones.usual, now - origin.days * DAY, now + LONGEST, holidays, calendar, events)
@@ -79,7 +79,7 @@ def plan(
         holidays=agenda.holidays,
         events=agenda.events,
     )
-    wish = PlanOptions(
+    options = PlanOptions(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
@@ -101,12 +101,12 @@ def plan(
         previous=previous_plan(previous),
         change_hours=change_hours,
     )
-    planned = plan_pools(replace(origin, until=request.begin), wish, now)
+    planned = plan_pools(replace(origin, until=request.begin), options, now)
     left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
     if origin.path is None:
         gaps = incomplete(origin.opened.source.warnings)
         left_out += [f"the data is incomplete, floors may be too low: {line}" for line in gaps]
-    made = build_plan(planned.rows, now, request.horizon, asked, left_out)
+    made = build_plan(planned.rows, now, request.horizon, given, left_out)
     if output == "html":
         text = draw(made, planned.seen, price)
     else:
@@ -126,11 +126,11 @@ def read_plan(path: str) -> PlanRow:
 
 
 def previous_plan(path: str | None) -> PlanRow | None:
-    """The plan that is followed now. The first night of a nightly job there is none, which is said."""
+    """The current plan. In the first run of a nightly job there is none; a note says so."""
     if path is None:
         return None
     if not Path(path).exists():
-        print(one_line(f"note: {path}: no plan there yet, so nothing is held against it"), file=sys.stderr)
+        print(one_line(f"note: {path}: no previous plan yet, so there is no comparison"), file=sys.stderr)
         return None
     return load(path)
 
@@ -182,13 +182,13 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
     return found[0]
 
 
-def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
+def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **given: Any) -> int:
     """Writes the plan for a target, once what is written has been read back and is the plan."""
     from inferdoc.prewarm.check import prove
     from inferdoc.prewarm.emit.base import EmitOptions
     from inferdoc.prewarm.emit.registry import emit
 
-    given = {key: value for key, value in asked.items() if value is not None}
+    given = {key: value for key, value in given.items() if value is not None}
     moment = time.time() if now is None else moment_of(now, "--now")
     options = EmitOptions(now=moment, existing=existing_object(existing), **given)
     made = read_plan(path)

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 import msgspec
 
 from inferdoc import escaping
-from inferdoc.prewarm.change import span_words, stretches
+from inferdoc.prewarm.change import differing_segments, span_words
 from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
 from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, WeekSegment
@@ -20,7 +20,7 @@ Price = Callable[[str], float | None]
 
 @dataclass(frozen=True)
 class FloorMove:
-    """A stretch of the week whose floor changes. hours: replica-hours a week more (less: negative)."""
+    """A time range of the week whose floor changes. hours: replica-hours a week more (less: negative)."""
 
     when: str
     before: int
@@ -84,14 +84,14 @@ def _notes(old: PoolPlan | None, new: PoolPlan | None) -> list[str]:
 
 
 def _policy(plan: PoolPlan) -> dict[str, object]:
-    """What was chosen; the lead time and the cap follow from the load."""
-    told: dict[str, object] = msgspec.to_builtins(plan.row.policy)
-    return {key: value for key, value in told.items() if key not in ("cap_load", "lead_seconds")}
+    """The chosen settings, without lead time and cap, which follow from the load."""
+    policy: dict[str, object] = msgspec.to_builtins(plan.row.policy)
+    return {key: value for key, value in policy.items() if key not in ("cap_load", "lead_seconds")}
 
 
 def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
     groups: dict[tuple[int, int, int, int], list[int]] = {}
-    for part in stretches(old.floor, new.floor):
+    for part in differing_segments(old.floor, new.floor):
         day, start = divmod(part.start, MINUTES_PER_DAY)
         key = (start, part.end - part.start, int(old.floor[part.start]), part.replicas)
         groups.setdefault(key, []).append(day)
@@ -114,12 +114,12 @@ def _reason(plan: PoolPlan, minute: int) -> str:
 
 def to_json(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
     priced = any(pool.cost is not None for pool in found)
-    told = {"schema": SCHEMA, "old": old.plan_id, "new": new.plan_id, "currency": currency if priced else None}
-    return json.dumps({**told, "pools": [asdict(pool) for pool in found]}, indent=1) + "\n"
+    head = {"schema": SCHEMA, "old": old.plan_id, "new": new.plan_id, "currency": currency if priced else None}
+    return json.dumps({**head, "pools": [asdict(pool) for pool in found]}, indent=1) + "\n"
 
 
 def to_text(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
-    """One block per pool: the sum, then each stretch with its replica-hours and its reason."""
+    """One block per pool: the sum, then each time range with its replica-hours and its reason."""
     lines = [f"plan {old.plan_id} -> {new.plan_id}, per week"]
     for pool in found:
         was, now = ("none" if h is None else f"{h:g}" for h in (pool.hours_before, pool.hours_after))

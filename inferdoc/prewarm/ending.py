@@ -1,5 +1,5 @@
-"""Jobs in the cluster that `prewarm apply` installs: those of its target `cronjob`, and the one that gives an object
-back once the plan on it has expired and no run comes any more."""
+"""Installs jobs in the cluster for `prewarm apply`: those of its target `cronjob`, and the one that restores an object
+once its plan has expired without another run."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ from inferdoc.prewarm.emit.base import EmitOptions, changes, prune_words, select
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, expiry_name, over_own_floor
 from inferdoc.prewarm.emit.parts import TriggerPlace
 from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of
-from inferdoc.prewarm.guide import Guide
+from inferdoc.prewarm.guide import PlanState
 
 KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
 
 
-def apply_jobs(led: Guide, options: EmitOptions, really: bool) -> Applied:
+def apply_jobs(state: PlanState, options: EmitOptions, really: bool) -> Applied:
     """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is looked at in any
     case."""
-    aim = patch_target_of(options.kind or "HorizontalPodAutoscaler")
-    result = apply(led, aim.kind, options, really, look_first=True)
+    patched = patch_target_of(options.kind or "HorizontalPodAutoscaler")
+    result = apply(state, patched.kind, options, really, look_first=True)
     pool, text = str(options.pool), None
     words = ["kubectl", "delete", KINDS, f"--selector={selector(pool)}", f"--namespace={options.namespace}"]
-    if led.plan is not None and led.pool is not None and result.fault is None:
-        found = kubectl.get(aim.kubectl_resource, str(options.name), options.namespace)
-        if changes(over_own_floor(led.pool, found, aim)[0]):
+    if state.plan is not None and state.pool is not None and result.fault is None:
+        found = kubectl.get(patched.kubectl_resource, str(options.name), options.namespace)
+        if changes(over_own_floor(state.pool, found, patched)[0]):
             words = prune_words(pool, options.namespace)
-            text = cronjob_for(led.plan, replace(options, existing=found), aim)
+            text = cronjob_for(state.plan, replace(options, existing=found), patched)
     if really:
         kubectl.run(words, text)
     return result
@@ -39,30 +39,30 @@ POD = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
 
 
 def with_ending(
-    result: Applied, led: Guide, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+    result: Applied, state: PlanState, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
 ) -> Applied:
     """The result of a run, after the job is in place beside what follows a plan, or is gone with the last of it. A
     failure leaves the object as it is and is reported beside it; the next run tries again."""
     try:
-        return replace(result, notes=[*result.notes, *_settled(result, led, place, options, really)])
+        return replace(result, notes=[*result.notes, *_settled(result, state, place, options, really)])
     except InferdocError as fault:
         undone = type(fault)(f"the job that ends the plan is not in place: {fault}; --no-expiry goes without it")
         return replace(result, undone=undone)
 
 
 def _settled(
-    result: Applied, led: Guide, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+    result: Applied, state: PlanState, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
 ) -> list[str]:
     pool, namespace = str(options.pool), f"--namespace={options.namespace}"
     name = expiry_name(pool)
     there = _there(name, options.namespace)
     prunes = isinstance(place, TriggerPlace)
-    if led.plan is None or led.pool is None or result.fault is not None:
+    if state.plan is None or state.pool is None or result.fault is not None:
         ours = [KINDS, f"--selector={selector(pool)}"] if prunes else ["cronjobs", name]
         if there is not None and really:
             kubectl.run(["kubectl", "delete", *ours, namespace])
         return [] if there is None else [f"CronJob {name} goes with the plan"]
-    objects = expiry_by_stamp(led.plan, led.pool, options, place)
+    objects = expiry_by_stamp(state.plan, state.pool, options, place)
     if there is not None and _alike(there, objects[-1]):
         return []
     if really:
@@ -79,9 +79,9 @@ def _there(name: str, namespace: str) -> dict[str, Any] | None:
         return None
 
 
-def _alike(there: dict[str, Any], wanted: dict[str, Any]) -> bool:
-    """Whether a job does what is wanted. The rest of it is filled in by the API server, or tells which plan it came
-    with: the job goes by the stamp on the object."""
+def _alike(there: dict[str, Any], desired: dict[str, Any]) -> bool:
+    """Whether a job already does the desired work. The API server fills in the rest of it, or it names the plan: the
+    job reads the stamp on the object."""
 
     def does(job: dict[str, Any]) -> tuple[Any, ...]:
         box = (look(job, *POD) or [{}])[0]
@@ -92,4 +92,4 @@ def _alike(there: dict[str, Any], wanted: dict[str, Any]) -> bool:
             box.get("command"),
         )
 
-    return does(there) == does(wanted)
+    return does(there) == does(desired)

@@ -1,4 +1,4 @@
-"""Says what a plan will do: the next events in local time and UTC, with the reason for each."""
+"""Explains a plan: the next changes in local time and UTC, with the reason for each."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
     return escaping.page(lines) + "\n"
 
 
-def _asked(policy: PolicyRow) -> str:
+def _quantile_text(policy: PolicyRow) -> str:
     return label(policy.quantile) if policy.safety_factor == 1 else str(Setting(policy.quantile, policy.safety_factor))
 
 
@@ -152,8 +152,8 @@ def _why_weight(arima: CandidateRow, made: ForecastRow) -> str:
 def _shares(weights: dict[str, float]) -> str:
     """What the forecast is made of: ` (week 40 %, day 35 %)`; nothing where that is one thing."""
     largest = sorted(weights.items(), key=lambda item: -item[1])
-    told = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
-    return f" ({', '.join(told)})" if len(weights) > 1 else ""
+    parts = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
+    return f" ({', '.join(parts)})" if len(weights) > 1 else ""
 
 
 def _head(pool: PoolPlan) -> list[str]:
@@ -165,7 +165,7 @@ def _head(pool: PoolPlan) -> list[str]:
     trust = f"skill {skill} on {made.folds} back-tested day(s), {made.history_days:g} days of history"
     lines = [
         f"{row.name} ({row.role}): {size}; {row.hours:g} replica-hours a week, {extra:g} of them above the base",
-        f"  policy {policy.name}: {_asked(policy)} at {policy.utilisation:.0%} of {capacity}",
+        f"  policy {policy.name}: {_quantile_text(policy)} at {policy.utilisation:.0%} of {capacity}",
         f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
         f"  forecast: {made.method}{_shares(made.weights)}, {trust}",
     ]

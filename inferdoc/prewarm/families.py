@@ -1,7 +1,7 @@
 """Pools that serve the same requests: a request that was prefilled waits for decode, and the other way round.
 
 Each side is planned for its own kind of load, but both are ready at the same moment, a side without a rhythm of its own
-follows the other, and a ratio of prefill to decode is kept where one is asked for."""
+follows the other, and --pd-ratio keeps a ratio of prefill to decode."""
 
 from __future__ import annotations
 
@@ -24,66 +24,65 @@ OTHER = {"prefill": "decode", "decode": "prefill"}
 
 
 @dataclass(frozen=True)
-class Ahead:
-    """A pool on its way to a plan: what it served, what is wished of it, what is to come, where its numbers are
-    from."""
+class PoolDraft:
+    """A pool before it is planned: its load, its options, its outlook, and notes on the source of its numbers."""
 
     pool: Pool
     series: LoadSeries
-    wish: PoolOptions
+    options: PoolOptions
     outlook: Outlook
     notes: tuple[str, ...] = ()
 
 
-def started_together(pools: Sequence[Ahead]) -> list[Ahead]:
+def started_together(pools: Sequence[PoolDraft]) -> list[PoolDraft]:
     """The pools, those of one model with prefill and decode apart with the longest cold start among them."""
     return [_as_early(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
 
 
-def _as_early(each: Ahead, family: Sequence[Ahead]) -> Ahead:
+def _as_early(each: PoolDraft, family: Sequence[PoolDraft]) -> PoolDraft:
     if not _others(each, family):
         return each
-    slowest = max((p for p in family if p.pool.role in OTHER), key=lambda p: p.wish.cold_start)
-    if slowest.wish.cold_start <= each.wish.cold_start:
+    slowest = max((p for p in family if p.pool.role in OTHER), key=lambda p: p.options.cold_start)
+    if slowest.options.cold_start <= each.options.cold_start:
         return each
-    early = f"started as early as {slowest.wish.name}, {slowest.wish.cold_start} s: a request needs both sides"
-    wish = replace(each.wish, cold_start=slowest.wish.cold_start)
-    return replace(each, wish=wish, notes=(*each.notes, early))
+    early = f"started as early as {slowest.options.name}, {slowest.options.cold_start} s: a request needs both sides"
+    options = replace(each.options, cold_start=slowest.options.cold_start)
+    return replace(each, options=options, notes=(*each.notes, early))
 
 
-def led(pools: Sequence[Ahead]) -> list[Ahead]:
+def with_followers(pools: Sequence[PoolDraft]) -> list[PoolDraft]:
     """The pools, those without a forecast of their own with what the other side of their model is planned for."""
     return [_beside(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
 
 
-def _beside(each: Ahead, family: Sequence[Ahead]) -> Ahead:
+def _beside(each: PoolDraft, family: Sequence[PoolDraft]) -> PoolDraft:
     others = _others(each, family)
     leading = [p for p in others if not p.outlook.result.abstained and p.outlook.load.values.any()]
     return _following(each, leading) if each.outlook.result.abstained and leading else each
 
 
-def _others(each: Ahead, family: Sequence[Ahead]) -> list[Ahead]:
+def _others(each: PoolDraft, family: Sequence[PoolDraft]) -> list[PoolDraft]:
     return [p for p in family if p.pool.role == OTHER.get(each.pool.role)]
 
 
-def _following(each: Ahead, leading: Sequence[Ahead]) -> Ahead:
+def _following(each: PoolDraft, leading: Sequence[PoolDraft]) -> PoolDraft:
     """The pool with a load in step with the other side's: as much of its own kind for one of theirs as over the last
     days."""
     theirs = sum(_recent(p) for p in leading)
     own = _recent(each)
-    ahead = [p.outlook.load.values * (1.0 if p.wish.tuning is None else p.wish.safety) for p in leading]
+    ahead = [p.outlook.load.values * (1.0 if p.options.tuning is None else p.options.safety) for p in leading]
     if not (theirs > 0 and own > 0) or len({len(values) for values in ahead}) > 1:
         return each
     unit, result = each.outlook.load.unit, each.outlook.result
     share = Rate(own / theirs, unit)
-    names = ", ".join(p.wish.name for p in leading)
+    names = ", ".join(p.options.name for p in leading)
     follows = f"follows {names}, {share.per_second:.3g} {unit.value} for 1 {leading[0].outlook.load.unit.value} there"
     result = replace(result, abstained=False, reason=f"{follows}; alone: {result.reason}", method="of the other side")
     result = replace(result, notes=(*result.notes, follows))
     return replace(each, outlook=Outlook(result, Load(np.sum(ahead, axis=0) * share.per_second, unit), None))
 
 
-def _recent(each: Ahead) -> float:
+def _recent(each: PoolDraft) -> float:
     """The mean load of the last days, per second."""
     values = each.series.before(each.series.end, CAP_DAYS).values
     return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
@@ -103,20 +102,20 @@ def tied(rows: list[PoolRow], ratio: float) -> list[PoolRow]:
         )
     floors = {row.name: pool_plan(row).floor for row in prefill}
     have = np.sum(list(floors.values()), axis=0)
-    wanted = np.ceil(np.sum([pool_plan(row).floor for row in decode], axis=0) * ratio - 1e-9)
+    required = np.ceil(np.sum([pool_plan(row).floor for row in decode], axis=0) * ratio - 1e-9)
     parts = {name: np.where(have > 0, floor / np.maximum(have, 1), 1 / len(floors)) for name, floor in floors.items()}
     return [
-        raised(row, np.ceil(wanted * parts[row.name] - 1e-9).astype(np.int64), decode) if row.name in parts else row
+        raised(row, np.ceil(required * parts[row.name] - 1e-9).astype(np.int64), decode) if row.name in parts else row
         for row in rows
     ]
 
 
-def raised(row: PoolRow, wanted: np.ndarray, decode: Sequence[PoolRow]) -> PoolRow:
-    """The pool with its floor at least `wanted` (int64[10080], local week), within its maximum."""
+def raised(row: PoolRow, required: np.ndarray, decode: Sequence[PoolRow]) -> PoolRow:
+    """The pool with its floor at least `required` (int64[10080], local week), within its maximum."""
     names = ", ".join(other.name for other in decode)
     if any(row.zone != other.zone for other in decode):
-        raise InferdocError(f"pools {row.name} and {names} live by different clocks; plan them with one --tz")
-    floor = np.minimum(np.maximum(pool_plan(row).floor, wanted), row.maximum)
+        raise InferdocError(f"pools {row.name} and {names} have different time zones; plan them with one --tz")
+    floor = np.minimum(np.maximum(pool_plan(row).floor, required), row.maximum)
     base = int(floor.min())
     reasons = {(w.start, w.replicas): w.reason for w in row.windows}
     windows = []

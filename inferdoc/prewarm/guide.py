@@ -1,4 +1,4 @@
-"""What a run follows: a plan's pool, the floor a scheduled job states, or nothing, and then why."""
+"""What a run applies: a pool of a plan, the floor of a scheduled job, or nothing with the reason."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from inferdoc.prewarm.plan import PlanRow, PoolPlan
 
 
 @dataclass(frozen=True)
-class Goal:
-    """What should stand on an object. floor: now; top: the most that is ever asked for; maximum: never exceeded;
-    stamp: of the plan, as every object carries it."""
+class DesiredFloor:
+    """The desired floor of an object. floor: now; top: the highest floor of the plan; maximum: never exceeded; stamp:
+    annotations that name the plan."""
 
     floor: int
     top: int
@@ -21,30 +21,30 @@ class Goal:
 
 
 @dataclass(frozen=True)
-class Guide:
-    """What there is to follow. plan, pool, goal: None where there is nothing (a floor that a job states has no plan);
-    why: there is nothing; fault: the same as an error (None = the plan itself says so: the forecast abstained)."""
+class PlanState:
+    """What a run applies. plan, pool, desired: None if there is nothing (the floor of a job has no plan); why: the
+    reason for that; fault: the same as an error (None = the forecast abstained)."""
 
     plan: PlanRow | None = None
     pool: PoolPlan | None = None
-    goal: Goal | None = None
+    desired: DesiredFloor | None = None
     why: str = ""
     fault: InferdocError | None = None
 
 
-def guide(plan: PlanRow, options: EmitOptions) -> Guide:
-    """The pool of a plan that can be followed at `options.now`, or why there is none."""
+def plan_state(plan: PlanRow, options: EmitOptions) -> PlanState:
+    """The pool of a plan that is usable at `options.now`, or why there is none."""
     row = next((row for row in plan.pools if row.name == options.pool), None)
     if options.pool is None and len(plan.pools) == 1:
         row = plan.pools[0]
     if row is not None and row.forecast.abstained:
-        return Guide(why=f"the forecast abstained ({row.forecast.reason})")
+        return PlanState(why=f"the forecast abstained ({row.forecast.reason})")
     try:
         fresh(plan, options.now)
         pool = chosen(plan, options)
     except InferdocError as fault:
         if options.pool is None and len(plan.pools) != 1:
             raise
-        return Guide(why=str(fault), fault=fault)
+        return PlanState(why=str(fault), fault=fault)
     maximum = pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)
-    return Guide(plan, pool, Goal(pool.at(options.now), pool.top, maximum, stamps(plan, pool.row)))
+    return PlanState(plan, pool, DesiredFloor(pool.at(options.now), pool.top, maximum, stamps(plan, pool.row)))

@@ -1,4 +1,4 @@
-"""What scheduled jobs do to one object: hold a floor that they state, or give the object back."""
+"""Runs of scheduled jobs on one object: set a floor, or restore the base floor."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ from dataclasses import dataclass, replace
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.apply import Applied, apply, tried
+from inferdoc.prewarm.apply import Applied, apply, retried
 from inferdoc.prewarm.emit.base import PLAN_BASE, VALID_UNTIL, EmitOptions
 from inferdoc.prewarm.emit.parts import PLACES, part_of
 from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of
-from inferdoc.prewarm.guide import Goal, Guide
+from inferdoc.prewarm.guide import DesiredFloor, PlanState
 from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
 
 
 @dataclass(frozen=True)
-class Order:
-    """A floor to hold. levels: all floors of the plan; stamp: of the plan; scale_to_zero: whether 0 is meant."""
+class ScheduledFloor:
+    """A floor that a scheduled job sets. levels: all floors of the plan; stamp: of the plan; scale_to_zero: whether 0
+    is allowed."""
 
     floor: int
     levels: tuple[int, ...]
@@ -26,70 +27,75 @@ class Order:
     scale_to_zero: bool = False
 
 
-def hold(target: str, order: Order, options: EmitOptions, really: bool) -> Applied:
-    """Settles the floor of an order on the object, by the record on it; past the plan's validity the base comes back.
-    The object is looked at in any case."""
-    aim, until = patch_target_of(target), order.stamp[VALID_UNTIL]
-    top, least = max(order.floor, *order.levels), min(order.floor, *order.levels, int(order.stamp[PLAN_BASE]))
-    if top > order.maximum:
-        raise InferdocError(f"--floor and --levels want {top} replicas, --max is {order.maximum}")
+def hold(target: str, scheduled: ScheduledFloor, options: EmitOptions, really: bool) -> Applied:
+    """Sets the floor of a scheduled job on the object, by the record on it; after the plan's validity the base floor is
+    restored. The object is read in any case."""
+    patched, until = patch_target_of(target), scheduled.stamp[VALID_UNTIL]
+    levels = (scheduled.floor, *scheduled.levels)
+    top, least = max(levels), min(*levels, int(scheduled.stamp[PLAN_BASE]))
+    if top > scheduled.maximum:
+        raise InferdocError(f"--floor and --levels need {top} replicas, --max is {scheduled.maximum}")
     if least < 0:
         raise InferdocError(f"--levels: {least} replicas are negative")
-    if order.floor == 0 and not order.scale_to_zero:
+    if scheduled.floor == 0 and not scheduled.scale_to_zero:
         raise InferdocError("--floor 0 takes every replica away; give --scale-to-zero")
-    led = Guide(goal=Goal(order.floor, top, order.maximum, order.stamp))
+    state = PlanState(desired=DesiredFloor(scheduled.floor, top, scheduled.maximum, scheduled.stamp))
     if options.now > moment_of(until, "--until"):
         stale = InferdocError(f"the plan of this job was valid until {until} and is stale; make a new one")
-        led = Guide(why=str(stale), fault=stale)
-    if aim.subresource is None:
-        return apply(led, target, replace(options, maximum=order.maximum), really, look_first=True)
-    return tried(lambda: _scaled(led, aim, order, options, really))
+        state = PlanState(why=str(stale), fault=stale)
+    if patched.subresource is None:
+        return apply(state, target, replace(options, maximum=scheduled.maximum), really, look_first=True)
+    return retried(lambda: _scaled(state, patched, scheduled, options, really))
 
 
-def _scaled(led: Guide, aim: PatchTarget, order: Order, options: EmitOptions, really: bool) -> Applied:
-    """Through the scale alone, which holds no record: replicas that are no level of the plan were set by the user, and
-    nothing goes under them."""
+def _scaled(
+    state: PlanState, patched: PatchTarget, scheduled: ScheduledFloor, options: EmitOptions, really: bool
+) -> Applied:
+    """Sets the scale subresource, which stores no record: a number of replicas that is no level of the plan was set by
+    the user and is never lowered."""
     name = str(options.name)
-    found = kubectl.get(aim.kubectl_resource, name, options.namespace, scale=True)
+    found = kubectl.get(patched.kubectl_resource, name, options.namespace, scale=True)
     current = look(found, "spec", "replicas") or 0
-    wanted = int(order.stamp[PLAN_BASE]) if led.goal is None else led.goal.floor
-    notes = [f"{led.why}: the base comes back"] if led.goal is None else []
-    if current not in order.levels and current > wanted:
+    desired_replicas = int(scheduled.stamp[PLAN_BASE]) if state.desired is None else state.desired.floor
+    notes = [f"{state.why}: the base floor is restored"] if state.desired is None else []
+    if current not in scheduled.levels and current > desired_replicas:
         notes.append(f"{current}, set by hand, is kept")
-        wanted = current
-    if current == wanted:
-        return Applied(current, wanted, False, [], notes, led.fault)
-    patch = {"metadata": kubectl.unchanged(found), "spec": {"replicas": wanted}}
-    command = kubectl.patch_words(aim.kubectl_resource, name, options.namespace, patch, scale=True)
+        desired_replicas = current
+    if current == desired_replicas:
+        return Applied(current, desired_replicas, False, [], notes, state.fault)
+    patch = {"metadata": kubectl.unchanged(found), "spec": {"replicas": desired_replicas}}
+    command = kubectl.patch_words(patched.kubectl_resource, name, options.namespace, patch, scale=True)
     if really:
         kubectl.run(command)
-    return Applied(current, wanted, really, command, notes, led.fault)
+    return Applied(current, desired_replicas, really, command, notes, state.fault)
 
 
 def release(target: str, options: EmitOptions, only_expired: bool, really: bool, job: str | None = None) -> Applied:
-    """Gives the object back: the user's base, none of our annotations, none of our triggers. only_expired: not before
-    the plan stamped on it is past its validity. An object that is not there needs nothing. job: the CronJob that asks,
-    which goes when nothing of ours is left."""
+    """Restores the object: the user's base floor, without our annotations and triggers. only_expired: not before the
+    plan stamped on it has expired. A missing object needs nothing. job: the CronJob that runs this, deleted when
+    nothing of ours is left."""
     place = PLACES.get(target)
-    held = place or patch_target_of(target)
-    led = Guide(why="given back")
+    target_object = place or patch_target_of(target)
+    state = PlanState(why="given back")
     try:
-        found = part_of(kubectl.get(held.kubectl_resource, str(options.name), options.namespace), held.domain)
+        found = part_of(
+            kubectl.get(target_object.kubectl_resource, str(options.name), options.namespace), target_object.domain
+        )
     except kubectl.ObjectMissingError:
-        result = Applied(None, None, False, notes=["it is not there, so there is nothing to give back"])
+        result = Applied(None, None, False, notes=["the object does not exist, so there is nothing to restore"])
         return _with_its_job(result, job, options, really)
     until = look(found, "metadata", "annotations", VALID_UNTIL)
     if only_expired:
         if until is None:
-            result = Applied(None, None, False, notes=["it holds no plan of ours, nothing is changed"])
+            result = Applied(None, None, False, notes=["it carries no plan of ours, nothing is changed"])
             return _with_its_job(result, job, options, really)
         if options.now < moment_of(until, f"annotation {VALID_UNTIL}"):
             return Applied(None, None, False, notes=[f"its plan is valid until {until}, nothing is changed"])
-        led = Guide(why=f"its plan was valid until {until}")
+        state = PlanState(why=f"its plan was valid until {until}")
     if place is not None:
-        result = apply_triggers(led, place, options, really)
+        result = apply_triggers(state, place, options, really)
     else:
-        result = apply(led, target, options, really, look_first=True)
+        result = apply(state, target, options, really, look_first=True)
     return _with_its_job(result, job, options, really)
 
 

@@ -121,8 +121,8 @@ class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
-    """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a
-    week; cluster, namespace: of its pods, empty where nothing tells them."""
+    """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a week;
+    cluster, namespace: of its pods, empty if unknown."""
 
     name: str
     role: str
@@ -142,8 +142,8 @@ class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids; request: the options it was
-    asked for with, `--max=20`, without those of the source; files: by option, the text of the files among them."""
+    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids; request: its options, such
+    as `--max=20`, without those of the source; files: by option, the text of the files among them."""
 
     schema: str
     plan_id: str
@@ -174,7 +174,7 @@ class PoolPlan:
 
     @property
     def top(self) -> int:
-        """The most replicas any window asks for, the base without windows."""
+        """The highest floor of any window, the base without windows."""
         return max([w.replicas for w in self.windows], default=self.row.base)
 
     def at(self, moment: float) -> int:
@@ -228,7 +228,7 @@ def parse(raw: bytes, where: str) -> PlanRow:
         )
     names = [pool.name for pool in plan.pools]
     if len(set(names)) < len(names):
-        raise InferdocError(f"{where}: a pool stands twice; two floors on one object need one plan")
+        raise InferdocError(f"{where}: a pool occurs twice; two floors on one object need one plan")
     for pool in plan.pools:
         pool_plan(pool, where)
         last = pool.forecast.last_step + timedelta(days=1)
@@ -254,7 +254,7 @@ def pool_plan(row: PoolRow, where: str = "plan") -> PoolPlan:
         )
     top = max([w.replicas for w in windows], default=row.base)
     if top > row.maximum:
-        raise InferdocError(f"{where}: pool {row.name}: a window wants {top} replicas, the maximum is {row.maximum}")
+        raise InferdocError(f"{where}: pool {row.name}: a window needs {top} replicas, the maximum is {row.maximum}")
     return PoolPlan(row, zone_of(row.zone), windows, floor_of(windows, row.base))
 
 

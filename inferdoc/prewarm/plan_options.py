@@ -1,4 +1,4 @@
-"""What a user wishes of a plan: every option for all pools, or for one of them."""
+"""Options of a plan: each for all pools, or for one of them."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ def given_rates(texts: Iterable[str], rps: PerPool[float | None]) -> GivenRates:
     for text in texts:
         pool, _, number = text.rpartition("=")
         rate = rate_of(number, "--capacity")
-        told = own.setdefault(pool.strip(), []) if pool else usual
-        if any(other.unit == rate.unit for other in told):
-            raise InferdocError(f"--capacity `{text}`: a capacity in {rate.unit.value} stands there twice")
-        told.append(rate)
+        known = own.setdefault(pool.strip(), []) if pool else usual
+        if any(other.unit == rate.unit for other in known):
+            raise InferdocError(f"--capacity `{text}`: a capacity in {rate.unit.value} is given twice")
+        known.append(rate)
     return GivenRates(tuple(usual), {pool: tuple(rates) for pool, rates in own.items()})
 
 
 @dataclass(frozen=True)
 class PlanOptions:
-    """What is wished of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else
-    the tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead
-    of the policy's; safety: factor on the load (None = 1); tune: whether a back-test chooses quantile and safety where
+    """Options of every pool. request: horizon, moment and holidays; cold_start: seconds (None = measure, else the
+    tier's, else five minutes); ramp, dwell, budget, minimum, maximum: of `Limits`; quantile, utilisation: instead of
+    the policy's; safety: factor on the load (None = 1); tune: whether a back-test chooses quantile and safety where
     they are None; pd_ratio: prefill replicas per decode replica; windows: of `Limits`; previous, change_hours: the plan
     followed now, and what a change of it must save."""
 
@@ -107,8 +107,8 @@ class PlanOptions:
         row = next((row for row in self.previous.pools if row.name == pool), None) if self.previous else None
         return None if row is None or row.forecast.skill is None else not row.forecast.abstained
 
-    def wish(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> PoolOptions:
-        """What is wished of one pool. cold_start: seconds."""
+    def pool_options(self, pool: str, role: str, capacity: Capacity, cold_start: int) -> PoolOptions:
+        """Options of one pool. cold_start: seconds."""
         chosen = POLICIES[self.policy.of(pool)]
         quantile, safety = self.quantile.of(pool), self.safety.of(pool)
         utilisation = self.utilisation.of(pool) or chosen.utilisation

@@ -16,8 +16,8 @@ CROWD = 10
 CROWD_LEAD = 1.5
 CAP_QUANTILE, CAP_FACTOR, CAP_DAYS = 0.999, 1.05, 7.0
 AVOIDED, PRICE = 0.80, 1.15
-"""What is asked of a setting: this share of the overload of a reactive scaler avoided, at no more than so many times
-the replica-hours of perfect foresight."""
+"""Criteria of a setting: the minimum share of a reactive scaler's overload that it avoids, and its maximum
+replica-hours relative to perfect foresight."""
 TRIED_QUANTILES = (0.5, 0.7, 0.8, 0.9, 0.95)
 TRIED_SAFETIES = (0.8, 0.9, 1.0, 1.1, 1.2)
 
@@ -25,9 +25,8 @@ TRIED_SAFETIES = (0.8, 0.9, 1.0, 1.1, 1.2)
 @dataclass(frozen=True)
 class Policy:
     """quantile: of the forecast that the floor covers; utilisation: share of a replica's capacity that load may take
-    before the floor asks for another; capped: whether the quantile is held below 1.05 x the 99.9 % load of the last 7
-    days (measured in docs/prewarm.md); margin_minutes: how far the load may come early or stay late, beside how
-    high."""
+    before the floor adds another; capped: whether the quantile is limited to 1.05 x the 99.9 % load of the last 7 days
+    (measured in docs/prewarm.md); margin_minutes: how far the load may come early or stay late, beside how high."""
 
     name: str
     quantile: float
@@ -53,13 +52,13 @@ class Setting:
     def __str__(self) -> str:
         return f"{label(self.quantile)} x {self.safety:g}"
 
-    def asks_no_less_than(self, other: Setting) -> bool:
+    def is_at_least(self, other: Setting) -> bool:
         """Whether its floor is at no moment lower than the other's."""
         return self.quantile >= other.quantile and self.safety >= other.safety
 
 
 def settings_of(quantile: float | None, safety: float | None) -> tuple[Setting, ...]:
-    """The grid; what was asked for by number is not tried otherwise."""
+    """The grid of settings; a value that the user gave is not varied."""
     quantiles = TRIED_QUANTILES if quantile is None else (quantile,)
     safeties = TRIED_SAFETIES if safety is None else (safety,)
     return tuple(Setting(q, s) for q in quantiles for s in safeties)
@@ -67,9 +66,8 @@ def settings_of(quantile: float | None, safety: float | None) -> tuple[Setting, 
 
 @dataclass(frozen=True)
 class Limits:
-    """minimum, maximum: replicas; ramp: replicas that may start within five minutes (None = any number);
-    dwell: seconds a level is held at least; budget: replica-hours in a week (None = any); windows: at most so many may
-    start on one day."""
+    """minimum, maximum: replicas; ramp: replicas that may start within five minutes (None = any number); dwell: minimum
+    seconds of a level; budget: replica-hours in a week (None = any); windows: maximum that may start on one day."""
 
     minimum: int = 1
     maximum: int = 100
@@ -83,9 +81,7 @@ class Limits:
         if self.minimum < 0 or self.maximum < 1 or self.minimum > self.maximum:
             raise InferdocError(f"--min {self.minimum} --max {self.maximum}: need 0 <= min <= max and max >= 1")
         if self.minimum == 0 and not self.scale_to_zero:
-            raise InferdocError(
-                "--min 0 puts the first user behind a cold start; add --scale-to-zero if that is wanted"
-            )
+            raise InferdocError("--min 0 makes the first user wait for a cold start; add --scale-to-zero to allow it")
         if self.ramp is not None and self.ramp < 1:
             raise InferdocError("--ramp must be at least 1")
         if self.windows < 1:

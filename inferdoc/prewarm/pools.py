@@ -18,7 +18,7 @@ from inferdoc.forecast.series import LoadSeries
 from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, cold_start
 from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.prewarm.build import Capacity, Outlook, outlook, shaped
-from inferdoc.prewarm.families import Ahead, led, started_together, tied
+from inferdoc.prewarm.families import PoolDraft, started_together, tied, with_followers
 from inferdoc.prewarm.plan import PoolRow
 from inferdoc.prewarm.plan_options import PlanOptions
 from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
@@ -40,12 +40,12 @@ COARSEST = 3600
 """A schedule has times of day; bins longer than an hour do not hold them."""
 ENOUGH = 100
 FALLS_OF_A_COUNTER = 0.01
-"""A load goes down about as often as up; a counter only where its process began anew."""
+"""A load falls about as often as it rises; a counter only when its process restarts."""
 
 
 def fit_for_a_plan(series: LoadSeries, now: int, chosen: bool = False) -> None:
     """Raises InferdocError, one line, for a series that no schedule can be made of. now: Unix seconds that the plan is
-    made at; chosen: whether that was asked for, so that what came later is left out and not from the future."""
+    made at; chosen: whether the user gave that time, so that later samples are left out and not an error."""
     last = _newest(series)
     if last is not None and not chosen and last - series.step - now > EARLIEST:
         raise InferdocError(
@@ -96,10 +96,10 @@ class Planned:
     seen: dict[str, tuple[LoadSeries, Outlook]] = field(default_factory=dict)
 
 
-def plan_pools(origin: Origin, asked: PlanOptions, now: int) -> Planned:
+def plan_pools(origin: Origin, options: PlanOptions, now: int) -> Planned:
     """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
     planned."""
-    made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
+    made = _of_file(origin, options, now) if origin.path is not None else _of_source(origin, options, now)
     if not made.rows:
         alike = len({why for _, why in made.left_out}) == 1
         reasons = dict.fromkeys(why if alike else f"{pool}: {why}" for pool, why in made.left_out)
@@ -113,87 +113,87 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _of_file(origin: Origin, asked: PlanOptions, now: int) -> Planned:
+def _of_file(origin: Origin, options: PlanOptions, now: int) -> Planned:
     (series,) = origin.series()
     name = clean(series.name)
-    _refuse_unknown(asked, {name})
-    rates = asked.capacity.own.get(name) or asked.capacity.usual
+    _refuse_unknown(options, {name})
+    rates = options.capacity.own.get(name) or options.capacity.usual
     if len(rates) != 1:
         raise InferdocError(
             "--input needs one --capacity 'NUMBER UNIT': a file of loads does not show what a replica serves"
         )
-    fit_for_a_plan(series, now, asked.request.begin is not None)
+    fit_for_a_plan(series, now, options.request.begin is not None)
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
-    cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
-    wish = asked.wish(name, asked.role, capacity, cold.seconds)
-    ahead, wish = tuned(series, outlook(series, wish), wish)
-    return Planned([shaped(ahead, wish)], [], {name: (series, ahead)})
+    cold = cold_start(options.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
+    pool_options = options.pool_options(name, options.role, capacity, cold.seconds)
+    ahead, pool_options = tuned(series, outlook(series, pool_options), pool_options)
+    return Planned([shaped(ahead, pool_options)], [], {name: (series, ahead)})
 
 
-def _of_source(origin: Origin, asked: PlanOptions, now: int) -> Planned:
+def _of_source(origin: Origin, options: PlanOptions, now: int) -> Planned:
     from inferdoc.forecast.fromsource import called_alike, pool_name
 
-    origin, asked = _with_replayed_days(origin, asked)
+    origin, options = _with_replayed_days(origin, options)
     gathered = origin.gathered((), SLOT * 60)
     loads = _Loads(origin, gathered)
     pools = {pool_name(pool): pool for pool in gathered.pools()}
     if origin.pool is not None and origin.pool not in pools:
         raise InferdocError(f"pool `{origin.pool}` was not seen; there are {', '.join(sorted(pools))}")
-    _refuse_unknown(asked, set(pools))
-    wanted = sorted(pools) if origin.pool is None else [origin.pool]
+    _refuse_unknown(options, set(pools))
+    names = sorted(pools) if origin.pool is None else [origin.pool]
     measured, starts = _Measured(origin), _Starts(origin, gathered)
-    ahead: list[Ahead] = []
+    drafts: list[PoolDraft] = []
     rows: list[PoolRow] = []
     alike = called_alike(gathered.pools())
-    left_out = [(name, alike[name]) for name in wanted if name in alike]
-    for name in [name for name in wanted if name not in alike]:
+    left_out = [(name, alike[name]) for name in names if name in alike]
+    for name in [name for name in names if name not in alike]:
         pool = pools[name]
         try:
-            series, capacity = _binding(loads, pool, _choices(origin, asked, pool, name, measured))
-            fit_for_a_plan(series, now, asked.request.begin is not None)
-            cold = starts.of(pool, asked.cold_start.of(name))
-            wish = asked.wish(name, pool.role, capacity, cold.seconds)
+            series, capacity = _binding(loads, pool, _choices(origin, options, pool, name, measured))
+            fit_for_a_plan(series, now, options.request.begin is not None)
+            cold = starts.of(pool, options.cold_start.of(name))
+            pool_options = options.pool_options(name, pool.role, capacity, cold.seconds)
             notes = (f"capacity: {capacity.rate} per replica, {capacity.source}", f"cold start: {cold.basis}")
-            ahead.append(Ahead(pool, series, wish, outlook(series, wish), notes))
+            drafts.append(PoolDraft(pool, series, pool_options, outlook(series, pool_options), notes))
         except InferdocError as fault:
             left_out.append((name, str(fault)))
-    at_once = started_together(ahead)
+    drafts_together = started_together(drafts)
     seen = {}
-    for each in led([_tuned(each) for each in at_once]):
+    for each in with_followers([_tuned(each) for each in drafts_together]):
         try:
-            row = shaped(each.outlook, each.wish)
+            row = shaped(each.outlook, each.options)
             where = {"cluster": each.pool.cluster or "", "namespace": each.pool.namespace or ""}
             where = {name: "" if value == "unknown" else value for name, value in where.items()}
             seen[row.name] = (each.series, each.outlook)
             rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes], **where))
         except InferdocError as fault:
-            left_out.append((each.wish.name, str(fault)))
-    return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out, seen)
+            left_out.append((each.options.name, str(fault)))
+    return Planned(rows if options.pd_ratio is None or not rows else tied(rows, options.pd_ratio), left_out, seen)
 
 
-def _with_replayed_days(origin: Origin, asked: PlanOptions) -> tuple[Origin, PlanOptions]:
-    """Where days are replayed they are read beyond the history that is asked for: each is planned from as much as the
-    plan itself."""
-    if not asked.tune:
-        return origin, asked
-    request = replace(asked.request, history_days=min(HISTORY_DAYS, float(origin.days)))
-    return replace(origin, days=origin.days + REPLAYED_DAYS), replace(asked, request=request)
+def _with_replayed_days(origin: Origin, options: PlanOptions) -> tuple[Origin, PlanOptions]:
+    """Reads the replayed days in addition to the history: each of them is planned from as much history as the plan
+    itself."""
+    if not options.tune:
+        return origin, options
+    request = replace(options.request, history_days=min(HISTORY_DAYS, float(origin.days)))
+    return replace(origin, days=origin.days + REPLAYED_DAYS), replace(options, request=request)
 
 
-def _tuned(each: Ahead) -> Ahead:
-    ahead, wish = tuned(each.series, each.outlook, each.wish)
-    return replace(each, outlook=ahead, wish=wish)
+def _tuned(each: PoolDraft) -> PoolDraft:
+    ahead, pool_options = tuned(each.series, each.outlook, each.options)
+    return replace(each, outlook=ahead, options=pool_options)
 
 
-def _refuse_unknown(asked: PlanOptions, pools: set[str]) -> None:
-    unknown = sorted(asked.named - pools)
+def _refuse_unknown(options: PlanOptions, pools: set[str]) -> None:
+    unknown = sorted(options.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
 
 
 class _Loads:
-    """Load series of pools, each kind of load read from the source only where it is asked for. Bins are as long as the
-    quarters of an hour on which a floor changes."""
+    """Load series of pools; a kind of load is read from the source when it is first needed. Bins are as long as the
+    slots of a floor, a quarter of an hour."""
 
     def __init__(self, origin: Origin, gathered: Gathered) -> None:
         self._origin, self._gathered = origin, gathered
@@ -209,7 +209,7 @@ class _Loads:
 
 
 class _Measured:
-    """What replicas serve, read from history only where it is asked for."""
+    """What replicas serve, read from history when it is first needed."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
@@ -225,7 +225,7 @@ class _Measured:
 
 
 class _Starts:
-    """How long replicas take to start, read from history only where it is asked for, of all pools at once."""
+    """How long replicas take to start, read from history for all pools when it is first needed."""
 
     def __init__(self, origin: Origin, gathered: Gathered) -> None:
         self._origin, self._gathered = origin, gathered
@@ -241,12 +241,12 @@ class _Starts:
         return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, usual.value)
 
 
-def _choices(origin: Origin, asked: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+def _choices(origin: Origin, options: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
     """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
-    given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
+    given = [rate for rate in options.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:
         return [Capacity(rate) for rate in given]
-    if name in asked.capacity.own and origin.unit is not None:
+    if name in options.capacity.own and origin.unit is not None:
         raise InferdocError(f"its capacity is not given in {origin.unit.value}, which --load counts")
     found = measured.of(name, origin.unit)
     served = [] if found is None else [each for each in found.served if each.safe is not None]

@@ -1,4 +1,4 @@
-"""What an emitted text will do, read back by the rules of what runs it, and what the plan wanted of it."""
+"""Reads an emitted text back by the rules of the component that runs it, for comparison with the plan."""
 
 from __future__ import annotations
 
@@ -54,13 +54,13 @@ def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
     return place if obj.get("kind") == place.kind and there else None
 
 
-def floor_wanted(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
+def planned_floor(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
     """int64[count]: the plan's windows, in groups for a LeaderWorkerSet, and never under what the object has of its
     own."""
-    wanted = reference_check.intent(span, msgspec.to_builtins(plan.pools[0]))
+    planned = reference_check.intent(span, msgspec.to_builtins(plan.pools[0]))
     if target == "lws":
-        wanted = -(-wanted // options.per_group)
-    return np.asarray(np.maximum(wanted, _own(span, plan, target, options)))
+        planned = -(-planned // options.per_group)
+    return np.asarray(np.maximum(planned, _own(span, plan, target, options)))
 
 
 def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
@@ -69,8 +69,8 @@ def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> 
         return np.zeros(span.count, dtype=np.int64)
     scaled = _keda_spec(existing, plan)
     if scaled is None:
-        aim = patch_target_of("hpa") if target == "hpa" else patched_object(target, options, plan)
-        return np.full(span.count, own_floor(part_of(existing, aim.domain), look(existing, *aim.field)))
+        patched = patch_target_of("hpa") if target == "hpa" else patched_object(target, options, plan)
+        return np.full(span.count, own_floor(part_of(existing, patched.domain), look(existing, *patched.field)))
     place = place_on(existing, plan.pools[0].role)
     base = own_floor(part_of(existing, place.domain), scaled.get("minReplicaCount"), place.absent)
     theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
@@ -85,7 +85,7 @@ def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
     return {"minReplicaCount": look(obj, *place.floor_path), "triggers": look(obj, *place.trigger_path) or []}
 
 
-def floor_given(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:
+def emitted_floor(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:
     """int64[count]: the floor at each minute when `text` is applied and nothing else happens."""
     known = target_of(target)
     if known.read_week is not None:

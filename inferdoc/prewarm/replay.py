@@ -33,24 +33,24 @@ class WalkedDay:
         return (self.end - self.begin) // 60
 
 
-def walk(series: LoadSeries, wish: PoolOptions, begin: int, levels: Sequence[float]) -> list[WalkedDay]:
+def walk(series: LoadSeries, options: PoolOptions, begin: int, levels: Sequence[float]) -> list[WalkedDay]:
     """The days of a series from Unix seconds `begin` to its end, each forecast from what was known before it. levels:
     quantiles that the forecasts hold; series: outages already taken for gaps."""
-    wanted = tuple(sorted({0.5, 0.95, *levels}))
-    asked = replace(wish.request, begin=None, levels=wanted, keep_outages=True, followed=None)
+    quantiles = tuple(sorted({0.5, 0.95, *levels}))
+    request = replace(options.request, begin=None, levels=quantiles, keep_outages=True, followed=None)
     days = []
     for moment in range(begin, series.end, DAY):
         known = series.before(moment, HISTORY_DAYS)
-        days.append(WalkedDay(moment, min(moment + DAY, series.end), known, forecast(known, asked)))
+        days.append(WalkedDay(moment, min(moment + DAY, series.end), known, forecast(known, request)))
     return days
 
 
-def followed(days: Sequence[WalkedDay], wish: PoolOptions) -> np.ndarray:
+def followed(days: Sequence[WalkedDay], options: PoolOptions) -> np.ndarray:
     """int64[minutes]: the floor of each day's own plan, one after another; the minimum where the forecast abstains.
     Raises InferdocError where a plan would hold the maximum all week."""
-    zone, parts = zone_of(wish.request.zone), []
+    zone, parts = zone_of(options.request.zone), []
     for day in days:
-        row = shaped(ahead_at(day.known, day.result, wish), replace(wish, previous=None))
+        row = shaped(ahead_at(day.known, day.result, options), replace(options, previous=None))
         floor, first = pool_plan(row).floor, minute_of_week(day.begin, zone)
         parts.append(floor[(first + np.arange(day.minutes)) % len(floor)])
     return np.concatenate(parts)
@@ -96,23 +96,23 @@ def per_minute(series: LoadSeries) -> np.ndarray:
 
 
 def reactive(load: np.ndarray, site: Site, floor: np.ndarray | None = None) -> np.ndarray:
-    """int64[n]: replicas paid by a scaler like the HPA (wish = load a minute ago at 70 % of capacity, 10 % tolerance,
-    scale-down to the highest wish of five minutes) that never goes below `floor` (int64[n]). A gap in the load keeps
-    the last wish."""
+    """int64[n]: replicas paid by a scaler like the HPA (desired = load a minute ago at 70 % of capacity, 10 %
+    tolerance, scale-down to the highest desired number of five minutes) that never goes below `floor` (int64[n]). A gap
+    in the load keeps the last desired number."""
     count = len(load)
     paid = np.empty(count, dtype=np.int64)
     unit = TARGET * site.capacity
     first = load[np.isfinite(load)]
     now = max(site.minimum, math.ceil(first[0] / unit) if len(first) else site.minimum)
-    wishes: deque[int] = deque(maxlen=HOLD_MINUTES)
+    recent: deque[int] = deque(maxlen=HOLD_MINUTES)
     seen = float(first[0]) if len(first) else 0.0
     for minute in range(count):
         past = load[minute - 1] if minute else seen
         seen = float(past) if past == past else seen
         ratio = seen / (now * unit) if now else math.inf if seen > 0 else 1.0
-        wish = now if abs(ratio - 1.0) <= TOLERANCE else math.ceil(seen / unit - 1e-9)
-        wishes.append(wish)
-        now = wish if wish > now else min(now, max(wishes))
+        desired = now if abs(ratio - 1.0) <= TOLERANCE else math.ceil(seen / unit - 1e-9)
+        recent.append(desired)
+        now = desired if desired > now else min(now, max(recent))
         low = site.minimum if floor is None else max(site.minimum, int(floor[minute]))
         now = min(max(now, low), site.maximum)
         paid[minute] = now
@@ -120,12 +120,12 @@ def reactive(load: np.ndarray, site: Site, floor: np.ndarray | None = None) -> n
 
 
 def oracle(load: np.ndarray, site: Site) -> np.ndarray:
-    """int64[n]: replicas paid with perfect foresight: each minute's wish is started a cold start earlier. A gap in the
-    load keeps the last wish, as it does for the reactive scaler."""
+    """int64[n]: replicas paid with perfect foresight: the desired number of each minute is started a cold start
+    earlier. A gap in the load keeps the last desired number, as for the reactive scaler."""
     at = np.maximum.accumulate(np.where(np.isfinite(load), np.arange(len(load)), 0))
     known = np.nan_to_num(load[at])
-    wish = np.clip(np.ceil(known / (TARGET * site.capacity) - 1e-9), site.minimum, site.maximum).astype(np.int64)
-    return highest_ahead(wish, site.cold)
+    desired = np.clip(np.ceil(known / (TARGET * site.capacity) - 1e-9), site.minimum, site.maximum).astype(np.int64)
+    return highest_ahead(desired, site.cold)
 
 
 def highest_ahead(values: np.ndarray, minutes: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""From the replicas wanted at each moment to a floor that people and clusters can live with."""
+"""Shapes the replicas required at each minute into a floor that people can review and clusters can follow."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def steps(need: np.ndarray, dwell: int, most: int = WINDOWS) -> np.ndarray:
 
 
 def _simplest(slots: np.ndarray, least: int, most: int) -> np.ndarray:
-    """The floor around the clock, cut open where the lowest stretch ends; the price of a change is doubled while the
+    """The floor of a cyclic day or week, cut where its lowest part ends; the price of a change is doubled while the
     floor stays within 5 % of the cheapest or starts more than `most` windows on some day."""
     turn = int(np.argmin(slots))
     turn = next(i % len(slots) for i in range(turn, turn + len(slots)) if slots[i % len(slots)] > slots[turn])

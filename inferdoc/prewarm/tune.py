@@ -1,7 +1,6 @@
-"""`prewarm plan --tune backtest`: the quantile and the safety factor that the last days would have asked for.
-
-Each of these days is planned from what was known before it, with every setting of a small grid, and replayed against
-the load that came. The cheapest setting that avoids enough overload at a fair price is taken."""
+"""`prewarm plan --tune backtest`: chooses the quantile and the safety factor by replaying the last days. Each of these
+days is planned from what was known before it, with every setting of a small grid, and replayed against the load that
+came. The cheapest setting that avoids enough overload at a fair price is taken."""
 
 from __future__ import annotations
 
@@ -38,9 +37,8 @@ class Tally:
 
 @dataclass(frozen=True)
 class Tried:
-    """What a setting would have done. avoided: share of the reactive scaler's overload; surely: at least so much,
-    whichever one day is left out, and by every setting that asks for more; price: replica-hours over those of perfect
-    foresight."""
+    """What a setting would have done. avoided: share of the reactive scaler's overload; surely: the minimum of it over
+    each left-out day and every larger setting; price: replica-hours over those of perfect foresight."""
 
     setting: Setting
     avoided: float
@@ -58,25 +56,26 @@ class Tried:
         )
 
 
-def tuned(series: LoadSeries, ahead: Outlook, wish: PoolOptions) -> tuple[Outlook, PoolOptions]:
-    """The outlook and the wish with the setting that the back-test chooses among `wish.grid`, which the outlook's
-    forecast holds; as they are, with a note, where nothing can be told."""
-    if not wish.grid or ahead.result.abstained:
-        return ahead, wish
+def tuned(series: LoadSeries, ahead: Outlook, options: PoolOptions) -> tuple[Outlook, PoolOptions]:
+    """The outlook and the options with the setting that the back-test chooses from `options.grid`; unchanged, with a
+    note, if the replay gives no result. The outlook's forecast contains the quantiles of the grid."""
+    if not options.grid or ahead.result.abstained:
+        return ahead, options
     try:
-        tried = replay_grid(series, wish)
+        tried = replay_grid(series, options)
     except InferdocError as fault:
-        return replace(ahead, result=replace(ahead.result, notes=(*ahead.result.notes, f"not tuned: {fault}"))), wish
-    former = None if wish.previous is None else next((r for r in wish.previous.pools if r.name == wish.name), None)
-    row = chosen(tried, Setting(wish.policy.quantile, wish.safety), former)
-    wish = with_setting(wish, Setting(row.chosen.quantile, row.chosen.safety_factor))
-    without = None if ahead.without is None else ahead_at(series, ahead.without.result, wish)
-    return replace(ahead_at(series, ahead.result, wish), without=without), replace(wish, tuning=row)
+        return replace(ahead, result=replace(ahead.result, notes=(*ahead.result.notes, f"not tuned: {fault}"))), options
+    previous = [] if options.previous is None else options.previous.pools
+    former = next((row for row in previous if row.name == options.name), None)
+    row = chosen(tried, Setting(options.policy.quantile, options.safety), former)
+    options = with_setting(options, Setting(row.chosen.quantile, row.chosen.safety_factor))
+    without = None if ahead.without is None else ahead_at(series, ahead.without.result, options)
+    return replace(ahead_at(series, ahead.result, options), without=without), replace(options, tuning=row)
 
 
-def with_setting(wish: PoolOptions, setting: Setting) -> PoolOptions:
-    policy = replace(wish.policy, quantile=setting.quantile)
-    return replace(wish, policy=policy, safety=setting.safety)
+def with_setting(options: PoolOptions, setting: Setting) -> PoolOptions:
+    policy = replace(options.policy, quantile=setting.quantile)
+    return replace(options, policy=policy, safety=setting.safety)
 
 
 @dataclass(frozen=True)
@@ -87,21 +86,21 @@ class GridReplay:
     each: list[Tried]
 
 
-def replay_grid(series: LoadSeries, wish: PoolOptions) -> GridReplay:
+def replay_grid(series: LoadSeries, options: PoolOptions) -> GridReplay:
     """Replays the last days of a series with every setting. Raises InferdocError where too little is known."""
-    begin = wish.request.begin
+    begin = options.request.begin
     clean = without_outages(series if begin is None else series.before(min(begin, series.end)))
     count = min(REPLAYED_DAYS, int(clean.days - KNOWN_DAYS + 0.01))
     if count < FEWEST_DAYS:
         raise InferdocError(f"{clean.days:.1f} days of history, a back-test takes at least {KNOWN_DAYS + FEWEST_DAYS}")
-    settings = [*dict.fromkeys((*wish.grid, Setting(wish.policy.quantile, wish.safety)))]
+    settings = [*dict.fromkeys((*options.grid, Setting(options.policy.quantile, options.safety)))]
     # ARIMA is left out: its share of a combination is small, and each day would take its fit anew.
-    brief = replace(wish, request=replace(wish.request, arima_seconds=0.0))
+    brief = replace(options, request=replace(options.request, arima_seconds=0.0))
     days = walk(clean, brief, clean.end - count * DAY, [setting.quantile for setting in settings])
     acted = np.array([not day.result.abstained for day in days])
     if acted.sum() < FEWEST_DAYS:
         raise InferdocError(f"the forecast abstained on {count - int(acted.sum())} of the last {count} days")
-    replays = Replays(clean, days, wish)
+    replays = Replays(clean, days, options)
     scaler, foresight = replays.tally(reactive), replays.tally(oracle)
     excess = scaler.excess[acted]
     if excess.sum() <= 0:
@@ -120,10 +119,10 @@ def replay_grid(series: LoadSeries, wish: PoolOptions) -> GridReplay:
 
 
 def without_luck(tried: Sequence[Tried]) -> list[Tried]:
-    """The settings, none surer than one that asks for no less at every moment: where the dearer one avoids less, the
-    difference is chance."""
+    """The settings, none with a higher `surely` than a larger one: if the larger one avoids less, the difference is
+    chance."""
     return [
-        replace(each, surely=min(other.surely for other in tried if other.setting.asks_no_less_than(each.setting)))
+        replace(each, surely=min(other.surely for other in tried if other.setting.is_at_least(each.setting)))
         for each in tried
     ]
 
@@ -143,14 +142,14 @@ Scaler = Callable[[np.ndarray, Site], np.ndarray]
 class Replays:
     """The load of walked days against scalers, minute by minute."""
 
-    def __init__(self, series: LoadSeries, days: Sequence[WalkedDay], wish: PoolOptions) -> None:
+    def __init__(self, series: LoadSeries, days: Sequence[WalkedDay], options: PoolOptions) -> None:
         self.days = days
         self.minutes = [day.minutes for day in days]
         self.load = per_minute(series.before(days[-1].end, (days[-1].end - days[0].begin) / DAY + 1.0))
         self.lead = len(self.load) - sum(self.minutes)
-        rate = wish.capacity.rate.per_second * 60
-        cold = max(1, round(wish.cold_start / 60))
-        self.site = Site(rate, cold, wish.limits.minimum, wish.limits.maximum)
+        rate = options.capacity.rate.per_second * 60
+        cold = max(1, round(options.cold_start / 60))
+        self.site = Site(rate, cold, options.limits.minimum, options.limits.maximum)
 
     def tally(self, scaler: Scaler) -> Tally:
         paid = scaler(self.load, self.site)
@@ -158,14 +157,14 @@ class Replays:
         begins = self.lead + np.cumsum([0, *self.minutes[:-1]])
         return Tally(np.add.reduceat(excess, begins), np.add.reduceat(paid, begins) / 60)
 
-    def following(self, wish: PoolOptions) -> Tally:
+    def following(self, options: PoolOptions) -> Tally:
         """Of a reactive scaler above the floor of each day's plan."""
-        return self.above(followed(self.days, wish))
+        return self.above(followed(self.days, options))
 
     def above(self, floor: np.ndarray) -> Tally:
         """Of a reactive scaler above a floor (int64[minutes of the days])."""
-        led = np.concatenate([np.zeros(self.lead, dtype=np.int64), floor])
-        return self.tally(lambda load, site: reactive(load, site, led))
+        whole_floor = np.concatenate([np.zeros(self.lead, dtype=np.int64), floor])
+        return self.tally(lambda load, site: reactive(load, site, whole_floor))
 
 
 def chosen(tried: GridReplay, usual: Setting, former: PoolRow | None) -> TuningRow:

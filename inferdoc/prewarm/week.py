@@ -17,8 +17,8 @@ GUARD_MINUTES = 5
 
 @dataclass(frozen=True, order=True)
 class WeekSegment:
-    """A stretch of the local week with one floor. start, end: minute of the week (Monday 00:00 = 0), start < end,
-    end may pass 10,080 when the stretch runs over Sunday midnight; replicas: the floor in it."""
+    """A time range of the local week with one floor. start, end: minute of the week (Monday 00:00 = 0), start < end;
+    end passes 10,080 for a range over Sunday midnight; replicas: the floor in it."""
 
     start: int
     end: int
@@ -27,7 +27,7 @@ class WeekSegment:
 
 @dataclass(frozen=True)
 class WeekWindow:
-    """The same stretch on several days. days: 0 = Monday of the start; start: minute of the day; length: minutes."""
+    """The same time range on several days. days: 0 = Monday of the start; start: minute of the day; length: minutes."""
 
     days: tuple[int, ...]
     start: int
@@ -46,8 +46,8 @@ class WeekWindow:
 
 
 def segments(floor: np.ndarray, base: int) -> list[WeekSegment]:
-    """Stretches of int64[10080] above `base`, in order of their start; one that runs over Sunday midnight is one
-    stretch. A floor that never changes is no stretch."""
+    """Segments of int64[10080] above `base`, by start; one over Sunday midnight is one segment. A constant floor has no
+    segment."""
     changes = np.flatnonzero(floor != np.roll(floor, 1))
     found = []
     for i, begin in enumerate(changes.tolist()):
@@ -58,8 +58,8 @@ def segments(floor: np.ndarray, base: int) -> list[WeekSegment]:
 
 
 def grouped(parts: Iterable[WeekSegment]) -> list[WeekWindow]:
-    """Stretches with the same clock times and floor on several days as one window. Days whose stretches touch or
-    overlap each other (longer than a day) stay apart, so that starts and ends always alternate."""
+    """Segments with the same clock times and floor on several days as one window. Segments longer than a day stay
+    separate, so that starts and ends always alternate."""
     groups: dict[tuple[int, int, int], list[int]] = {}
     for part in parts:
         day, start = divmod(part.start, MINUTES_PER_DAY)
@@ -140,12 +140,12 @@ def _jump(at: datetime, before: timedelta, after: timedelta) -> Jump:
 
 def clear_of_jumps(floor: np.ndarray, zone: ZoneInfo, begin: datetime, days: int) -> tuple[np.ndarray, list[str]]:
     """The floor without any change at a local time that some clock change in the next `days` skips or repeats: the
-    higher floor is widened over the doubtful stretch. Also one line for each change that was moved."""
+    higher floor is widened over the skipped or repeated time. Also one line for each change that was moved."""
     clear = floor.copy()
     notes: dict[tuple[int, int], str] = {}
     found = {(jump.start, jump.end): jump for jump in jumps(zone, begin, days)}
     moved = True
-    while moved:  # widening over one stretch may put a change into another
+    while moved:  # widening one range may move a change into another
         moved = False
         for (start, end), jump in found.items():
             inside = np.arange(start - 1, end) % MINUTES

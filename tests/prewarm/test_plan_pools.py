@@ -107,7 +107,7 @@ def test_a_rate_of_one_kind_says_nothing_about_a_pool_of_another() -> None:
     own = GivenRates((), {"p": (Rate(2, LoadUnit.REQUESTS),)})
     with pytest.raises(InferdocError, match="no load in requests/s was seen"):
         planned(Pods({"p": ("prefill", "")}, {"p": served(PROMPTS, 10)}), capacity=GivenRates(own.own["p"]))
-    with pytest.raises(InferdocError, match="stands there twice"):
+    with pytest.raises(InferdocError, match="is given twice"):
         given_rates(["500 generated tokens/s", "600 generated tokens/s"], PerPool(None))
 
 

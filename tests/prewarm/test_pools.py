@@ -42,7 +42,7 @@ def test_a_ratio_needs_both_sides_and_a_sensible_number() -> None:
 
 
 def test_two_floors_on_one_object_are_refused() -> None:
-    with pytest.raises(InferdocError, match="a pool stands twice"):
+    with pytest.raises(InferdocError, match="a pool occurs twice"):
         parse(to_json(plan(DECODE, DECODE)).encode(), "plan.json")
 
 

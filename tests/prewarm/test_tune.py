@@ -189,6 +189,6 @@ def test_a_plan_remembers_whether_the_one_before_acted() -> None:
     young = msgspec.structs.replace(row, forecast=msgspec.structs.replace(silent.forecast, skill=None))
     for before, acted in ((row, True), (silent, False), (young, None)):
         asked = PlanOptions(Request(DAY), previous=plan(before))
-        of_pool = asked.wish("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
+        of_pool = asked.pool_options("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
         assert of_pool.request.followed is acted
-    assert asked.wish("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None
+    assert asked.pool_options("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None

@@ -18,9 +18,9 @@ DOMAIN = "inferdoc.io"
 PLAN_ID, PLAN_BASE = f"{DOMAIN}/plan-id", f"{DOMAIN}/base-replicas"
 VALID_UNTIL, GENERATED = f"{DOMAIN}/valid-until", f"{DOMAIN}/generated-at"
 POOL, ZONE, PART, CLUSTER = f"{DOMAIN}/pool", f"{DOMAIN}/zone", f"{DOMAIN}/part", f"{DOMAIN}/cluster"
-BASE, PLACED, HELD = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
+BASE, PLACED, OVERRIDDEN = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
 CEILING, TRIGGERS = f"{DOMAIN}/base-ceiling", f"{DOMAIN}/set-triggers"
-OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, CLUSTER, BASE, PLACED, HELD, CEILING, TRIGGERS)
+OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, CLUSTER, BASE, PLACED, OVERRIDDEN, CEILING, TRIGGERS)
 MANAGER = "inferdoc-prewarm"
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -63,7 +63,7 @@ def fresh(plan: PlanRow, now: float) -> None:
 
 
 def chosen(plan: PlanRow, options: EmitOptions) -> PoolPlan:
-    """The pool asked for; InferdocError when it is not there, or has no schedule."""
+    """The selected pool; InferdocError if it is missing, or has no schedule."""
     rows = {row.name: row for row in plan.pools}
     if options.pool is None and len(rows) != 1:
         raise InferdocError(f"the plan has {len(rows)} pools; choose one with --pool: {', '.join(sorted(rows))}")

@@ -72,15 +72,15 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
 
 
 def plan_words(plan: PlanRow, row: PoolRow, server: str) -> list[str]:
-    """The command that asks for the next plan of one pool: every option of this plan, files where they are mounted. A
-    plan that was built in code carries no request; what its policy says is asked for then."""
+    """The command that makes the next plan of one pool: every option of this plan, with files where they are mounted.
+    For a plan that was built in code, the options follow from its policy."""
     policy = row.policy
-    asked = plan.request or [
+    request = plan.request or [
         f"--rps-per-replica={policy.capacity:g}", f"--cold-start={policy.cold_start_seconds}s",
         f"--min={row.base}", f"--max={row.maximum}", f"--policy={policy.name}",
     ]  # fmt: skip
     words = []
-    for word in asked:
+    for word in request:
         name = word.partition("=")[0]
         words.append(f"{name}={FILES}/{name.removeprefix('--')}" if name in plan.files else word)
     if not any(word.startswith("--tz=") for word in words):

@@ -45,7 +45,8 @@ def command_words(pool: PoolPlan, options: EmitOptions) -> list[str]:
 def crontab(plan: PlanRow, options: EmitOptions) -> str:
     """Debian's cron knows no zones, so the plan's local times are written in the host's zone: in UTC (or any zone
     without clock changes) for each offset the plan's zone takes in the next 400 days; in the plan's own zone as they
-    are. The command asks the plan what holds now, so the extra runs change nothing. Other host zones are refused."""
+    are. The command reads the current floor from the plan, so the extra runs change nothing. Other host zones are
+    refused."""
     fresh(plan, options.now)
     pool = chosen(plan, options)
     host = options.host_zone or "UTC"
@@ -89,7 +90,8 @@ def _offsets(zone: ZoneInfo, begin: datetime) -> set[int]:
 
 def systemd(plan: PlanRow, options: EmitOptions) -> str:
     """A service and its timer, one OnCalendar per change, in the plan's zone (systemd knows zones). Persistent= makes
-    up for a missed start after a reboot, which is harmless because the command asks the plan what holds now."""
+    up for a missed start after a reboot, which is harmless because the command reads the current floor from the
+    plan."""
     fresh(plan, options.now)
     pool = chosen(plan, options)
     name = f"inferdoc-prewarm-{pool.row.name}"

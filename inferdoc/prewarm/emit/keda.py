@@ -141,14 +141,14 @@ def merged(
     metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
     for key in SERVER_FIELDS:
         metadata.pop(key, None)
-    told, base = settled_object(existing, triggers, pool.row.base)
-    spec["triggers"] = told.triggers
+    merge, base = settled_object(existing, triggers, pool.row.base)
+    spec["triggers"] = merge.triggers
     marks = metadata.setdefault("annotations", {})
-    marks.update({**stamps(plan, pool.row), TRIGGERS: told.record})
+    marks.update({**stamps(plan, pool.row), TRIGGERS: merge.record})
     if base.floor is not None and base.record is not None:
         spec["minReplicaCount"] = base.floor
         marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
-    return made, [*told.notes, *base.notes]
+    return made, [*merge.notes, *base.notes]
 
 
 def settled_object(
@@ -157,9 +157,9 @@ def settled_object(
     """The triggers and the floor that an object should have. base: the plan's, None where there is none to follow."""
     seen = part_of(existing, place.domain)
     record = look(seen, "metadata", "annotations", TRIGGERS)
-    told = merged_triggers(look(existing, *place.trigger_path) or [], triggers, record)
+    merge = merged_triggers(look(existing, *place.trigger_path) or [], triggers, record)
     current = look(existing, *place.floor_path)
-    return told, settle(current, record_of(seen, current, place.absent), base, place.absent)
+    return merge, settle(current, record_of(seen, current, place.absent), base, place.absent)
 
 
 def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> None:

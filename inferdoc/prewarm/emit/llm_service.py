@@ -33,28 +33,28 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
     for key in SERVER_FIELDS:
         made["metadata"].pop(key, None)
     marks = made["metadata"].setdefault("annotations", {})
-    told, base = settled_object(existing, [trigger(w, pool) for w in pool.windows], pool.row.base, place)
-    put(made, place.trigger_path, told.triggers)
+    merge, base = settled_object(existing, [trigger(w, pool) for w in pool.windows], pool.row.base, place)
+    put(made, place.trigger_path, merge.triggers)
     put(made, place.floor_path, base.floor)
-    own: dict[str, str] = {**stamps(plan, pool.row), TRIGGERS: told.record}
+    own: dict[str, str] = {**stamps(plan, pool.row), TRIGGERS: merge.record}
     if base.record is not None:
         own |= {key: value for key, value in base.record.annotations().items() if value is not None}
     marks.update(in_domain(own, place.domain))
     placed = replace(options, name=name, namespace=look(existing, "metadata", "namespace") or options.namespace)
-    said = [
+    comments = [
         f"Cron triggers merged into {'.'.join(place.trigger_path)}.",
         f"`inferdoc prewarm apply --target {place.word} --name {name}` each day renews them.",
         "The CronJob takes them out and puts your own minReplicas back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
     return to_yaml(
-        [made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *said, *told.notes, *base.notes]
+        [made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *comments, *merge.notes, *base.notes]
     )
 
 
 def refuse_llm_service(existing: dict[str, Any], where: tuple[str, ...], top: int) -> dict[str, Any]:
     """What scales the service, at the path `where`. InferdocError where nothing does, or where it could not hold the
-    plan; top: the most replicas asked for."""
+    plan; top: the highest floor of the plan."""
     if existing.get("kind") != "LLMInferenceService":
         raise wrong_kind(existing, "LLMInferenceService")
     name, scaling = look(existing, "metadata", "name"), look(existing, *where)

@@ -54,7 +54,7 @@ def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     if not options.server:
-        raise InferdocError("keda-prometheus needs --server URL: the Prometheus that KEDA asks")
+        raise InferdocError("keda-prometheus needs --server URL: the Prometheus that KEDA queries")
     selector = f'{{pool="{pool.row.name}"}}'
     trigger: dict[str, Any] = {
         "type": "prometheus",
@@ -89,7 +89,7 @@ def textfile(plan: PlanRow, options: EmitOptions) -> str:
 
 
 def plan_metrics(plan: PlanRow, options: EmitOptions) -> dict[str, dict[str, float]]:
-    """Metrics by name and pool of the pools asked for. A plan that cannot be followed now has no floor."""
+    """Metrics by name and pool of the selected pools. A plan that cannot be followed now has no floor."""
     pools = [pool_plan(row) for row in plan.pools if options.pool in (None, row.name)]
     followed = plan.generated_at.timestamp() - 300 <= options.now <= plan.valid_until.timestamp()
     return {

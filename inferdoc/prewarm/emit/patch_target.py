@@ -29,7 +29,7 @@ class PatchTarget:
     @property
     def word(self) -> str:
         """How `--target` of `prewarm hold` calls it."""
-        return next(word for word, aim in BY_WORD.items() if aim == self)
+        return next(word for word, patched in BY_WORD.items() if patched == self)
 
     @property
     def rbac_resource(self) -> str:
@@ -54,8 +54,8 @@ class PatchTarget:
         return made
 
 
-def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
-    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
+def wrong_kind(existing: dict[str, Any], expected: str) -> InferdocError:
+    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {expected}")
 
 
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -74,8 +74,8 @@ def look(tree: dict[str, Any] | None, *path: str) -> Any:
 
 
 PATCH_TARGETS = {
-    aim.kind: aim
-    for aim in (
+    patched.kind: patched
+    for patched in (
         PatchTarget(
             "HorizontalPodAutoscaler",
             "autoscaling",

@@ -22,7 +22,7 @@ class TriggerMerge:
     notes: list[str] = field(default_factory=list)
 
 
-def merged_triggers(old: list[dict[str, Any]], wanted: list[dict[str, Any]], record: str | None) -> TriggerMerge:
+def merged_triggers(old: list[dict[str, Any]], planned: list[dict[str, Any]], record: str | None) -> TriggerMerge:
     """The user's triggers with those the plan wants. record: as a former merge left it; None: there was none, so that
     every trigger under our prefix is ours.
 
@@ -43,13 +43,13 @@ def merged_triggers(old: list[dict[str, Any]], wanted: list[dict[str, Any]], rec
     theirs = {str(trigger.get("name", "")) for trigger in kept}
     there = {str(trigger.get("name", "")) for trigger in old}
     ours = []
-    for trigger in wanted:
+    for trigger in planned:
         name = trigger["name"]
         if placed is not None and name not in there and placed.get(name) == _digest(trigger):
             notes.append(f"trigger {name} was taken out by hand and stays out until the plan changes")
         elif name not in theirs:
             ours.append(trigger)
-    return TriggerMerge([*kept, *ours], ",".join(f"{t['name']}={_digest(t)}" for t in wanted), notes)
+    return TriggerMerge([*kept, *ours], ",".join(f"{t['name']}={_digest(t)}" for t in planned), notes)
 
 
 def untouched(triggers: list[dict[str, Any]], record: str) -> bool:
@@ -60,8 +60,8 @@ def untouched(triggers: list[dict[str, Any]], record: str) -> bool:
 
 def _digest(trigger: dict[str, Any]) -> str:
     """Of what was written: defaults that the API server fills in do not count."""
-    told = {key: trigger.get(key) for key in ("type", "name", "metadata")}
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:12]
+    content = {key: trigger.get(key) for key in ("type", "name", "metadata")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
 
 def _placed(record: str) -> dict[str, str]:
