@@ -8,7 +8,7 @@ import click
 
 from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, model_options, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
-from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
+from inferdoc.prewarm import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.emit.registry import MODULES
 
 PLAN = click.option(

@@ -1,9 +1,9 @@
 """Models of the ARIMA family, in square-root space: by name, with bands from back-tested residuals, and one of them as
 a path of the combination.
 
-`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`, the path: a regression on the time of day by kind of day (`rhythm`) with
-seasonal autoregressive errors at half-hours, by conditional least squares, which takes milliseconds where the joint
-likelihood takes minutes (Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., chapter 10)."""
+`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`, the path: `DayKindRegression` with seasonal autoregressive errors at
+half-hours, by conditional least squares, which takes milliseconds where the joint likelihood takes minutes (Hyndman and
+Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., chapter 10)."""
 
 from __future__ import annotations
 
@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 
 from inferdoc.extras import needed
+from inferdoc.forecast import SETTLE_SECONDS
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.combine import Combination
-from inferdoc.forecast.defaults import SETTLE_SECONDS
-from inferdoc.forecast.made import Made
-from inferdoc.forecast.paths import Folded, fill_gaps
-from inferdoc.forecast.rhythm import block_means, block_size
+from inferdoc.forecast.combine import Combination, Made
+from inferdoc.forecast.paths import Folded, block_means, block_size, fill_gaps
 
 MAX_ITERATIONS = 60
 MIN_ROWS = 3

@@ -10,10 +10,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferdoc.forecast.baselines import last_week, yesterday
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Trials, run_trials
-from inferdoc.forecast.paths import Folded, Path, day, day_type, fill_gaps, smooth, week
+from inferdoc.forecast.paths import Folded, Path, day, day_type, fill_gaps, last_week, smooth, week, yesterday
 
 PATHS: dict[str, Path] = {
     "day": day,

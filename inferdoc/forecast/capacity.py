@@ -18,7 +18,7 @@ from inferdoc.escaping import page
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import SIGNALS, Gathered, Key, pool_name
 from inferdoc.forecast.result import number
-from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate
+from inferdoc.forecast.series import BY_ROLE, LoadUnit, Rate
 
 LATENCIES = ("ttft_p99", "itl_p99")
 SERVED: dict[LoadUnit, str] = {

@@ -1,19 +1,67 @@
-"""Combines the candidate paths by their recent errors, with residual quantiles measured on the same back-tested
-days."""
+"""Combines the candidate paths by their recent errors, with residuals measured on the same back-tested days.
+
+Shares follow the errors of the mixture: scored one by one, two paths with the same errors take twice the share of one
+with other errors (Bates and Granger, The combination of forecasts, 1969). With several tenants, the sum of their
+forecasts is mixed in: a tenant's rhythm shows in its own series, and bursts of many average out in the sum (Lütkepohl,
+Forecasting contemporaneously aggregated processes, 1984)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from inferdoc.forecast.bands import Residuals
-from inferdoc.forecast.baselines import last_week
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, like_days
+from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, last_week, like_days
 from inferdoc.forecast.result import CandidatePath
-from inferdoc.forecast.shares import shares
+from inferdoc.forecast.series import LoadSeries
+
+LOOKS_A_DAY = 4.0
+"""Independent samples of the path errors in a day, six hours each. By the degrees of freedom of a day's squared error
+(Satterthwaite) loads have 1.6 to 6, 3.5 in the mean (docs/forecast.md)."""
+PSEUDO_DAYS = 0.5
+TURNS, STILL = 200, 1e-4
+TINY = 1e-12
+
+
+def shares(left: np.ndarray, recent: np.ndarray) -> np.ndarray:
+    """float64[N], sum 1: the minimum of looks/2 x mean log squared error of the mixture + relative entropy to equal
+    shares; for a mixture that is one path alone, its posterior. left: float64[N, K, P], what each path was off on each
+    day, NaN where unknown; recent: float64[K], what each day counts."""
+    known = np.isfinite(left).all(axis=0)
+    hits = known.sum(axis=1)
+    used = hits > 0
+    share = np.full(len(left), 1.0 / len(left))
+    if not used.any():
+        return share
+    off = np.where(known, left, 0.0)[:, used]
+    squares = np.einsum("ikp,jkp->kij", off, off) / hits[used, None, None] + TINY
+    part = recent[used] / (recent[used].sum() + PSEUDO_DAYS)
+    looks = LOOKS_A_DAY * float(recent[used].sum())
+    stride, best = 1.0 / looks, _cost(share, squares, part, looks)
+    for _ in range(TURNS):
+        toward = squares @ share
+        slope = looks * part @ (toward / (toward @ share)[:, None])
+        step = (1 - stride) * np.log(np.maximum(share, TINY)) - stride * slope
+        further = np.exp(step - step.max())
+        further /= further.sum()
+        cost = _cost(further, squares, part, looks)
+        if cost > best:
+            stride /= 2
+            continue
+        moved = np.abs(further - share).max()
+        share, best = further, cost
+        if moved < STILL * stride:
+            break
+    return share
+
+
+def _cost(share: np.ndarray, squares: np.ndarray, part: np.ndarray, looks: float) -> float:
+    off = float(part @ np.log(np.maximum(squares @ share @ share, TINY)))
+    return 0.5 * looks * off + float(share @ np.log(np.maximum(share, TINY)))
+
 
 MEMORY_MINUTES = 60.0
 BLOCK_MINUTES = 5.0
@@ -242,3 +290,98 @@ def blend(paths: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray
     total = np.where(known, share, 0.0).sum(axis=0)
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.where(total > 0, (np.where(known, stacked, 0.0) * share).sum(axis=0) / total, np.nan)
+
+
+@dataclass
+class Made:
+    """method: its name for the output; center: float64[F, P], square-root space; past: float64[K, F, P], what the
+    method says on the back-tested days of `trials`; residuals: actual minus past; weights: share of each path; notes:
+    one line each; near: float64[F, P], what of center the newest errors added (None = nothing)."""
+
+    method: str
+    center: np.ndarray
+    past: np.ndarray
+    trials: Trials
+    minutes: float
+    weights: dict[str, float]
+    notes: tuple[str, ...] = ()
+    unproven: np.ndarray | None = None
+    near: np.ndarray | None = None
+    fitted: str = ""
+
+    @classmethod
+    def of(cls, combined: Combination, minutes: float, notes: tuple[str, ...] = ()) -> Made:
+        """The combination itself."""
+        return cls(
+            "combination",
+            combined.center,
+            combined.past,
+            combined.trials,
+            minutes,
+            combined.weights,
+            notes,
+            near=combined.near,
+            fitted=combined.fitted,
+        )
+
+    @property
+    def added(self) -> np.ndarray:
+        """`near`, zeros where it is nothing."""
+        return np.zeros_like(self.center) if self.near is None else self.near
+
+    @property
+    def residuals(self) -> Residuals:
+        """Errors of the back-tested days; without any, `unproven`: how the newest known day swings about its own level
+        (float64[1, F, P]), so that a history too short to test still gets a band."""
+        found = self.trials.actual - self.past
+        if self.unproven is not None and not np.isfinite(found).any():
+            found = self.unproven
+        return Residuals(found, self.minutes)
+
+
+APART = "tenants apart"
+MOST = 10
+"""Tenants with a forecast of their own; the others share one."""
+
+
+def largest(parts: Sequence[LoadSeries]) -> list[LoadSeries]:
+    """The tenants with most load, the others summed."""
+    ordered = sorted(parts, key=lambda part: float(np.nansum(part.values)), reverse=True)
+    separate, others = ordered[:MOST], ordered[MOST:]
+    if not others:
+        return separate
+    return [*separate, replace(others[0], values=np.sum([part.values for part in others], axis=0), name="others")]
+
+
+def with_tenants(whole: Combination, rows: Rows, parts: Sequence[Rows]) -> Combination:
+    """The forecast of the whole mixed with the sum of those of its tenants. Both are weighed as they are used: each is
+    a combination that was fitted to the same days. parts: rows of each tenant, that end where those of the whole do."""
+    each = [combine(part) for part in parts]
+    center = _summed([one.center for one in each])
+    steady = _summed([np.maximum(one.center - one.near, 0.0) for one in each])
+    past = _summed([_as_long(one.past, len(whole.past)) for one in each])
+    usable = whole.trials.usable
+    off = whole.trials.actual[usable, 0] - np.stack([whole.past[usable, 0], past[usable, 0]])
+    recent = 0.5 ** (np.flatnonzero(usable) / TRIAL_HALF_LIFE)
+    together, apart = shares(np.where(np.isfinite(off), off, off[:1]), recent).tolist()
+    mixed = np.where(np.isfinite(past), together * whole.past + apart * past, whole.past)
+    return Combination(
+        together * whole.center + apart * center,
+        {**{name: share * together for name, share in whole.weights.items()}, APART: apart},
+        Residuals(np.where(np.isfinite(mixed), whole.trials.actual - mixed, np.nan), rows.minutes),
+        whole.trials,
+        mixed,
+        together * whole.near + apart * (center - steady),
+        whole.fitted,
+    )
+
+
+def _summed(roots: Sequence[np.ndarray]) -> np.ndarray:
+    """The square root of the sum of loads that are given as square roots."""
+    return np.asarray(np.sqrt(np.sum(np.square(roots), axis=0)))
+
+
+def _as_long(past: np.ndarray, folds: int) -> np.ndarray:
+    """Of a tenant that is younger than the whole: it was not there, so that it added nothing."""
+    missing = folds - len(past)
+    return np.concatenate([past, np.zeros((missing, *past.shape[1:]))]) if missing > 0 else past[:folds]

@@ -26,7 +26,7 @@ from inferdoc.times import moment_of, seconds_of
 if TYPE_CHECKING:
     from inferdoc.catalogue.slo import Slo
     from inferdoc.forecast.fromsource import Gathered
-    from inferdoc.forecast.units import LoadUnit
+    from inferdoc.forecast.series import LoadUnit
     from inferdoc.source.reads import Matcher
 
 PNG = b"\x89PNG"

@@ -12,21 +12,16 @@ from statistics import NormalDist
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast import MODELS, SETTLE_SECONDS
+from inferdoc.forecast.agenda import PlannedEvent, factors, without_events
 from inferdoc.forecast.arima import arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals, wider
-from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.breaks import carried_over
-from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
-from inferdoc.forecast.combine import Combination, Trials, candidates, combine
-from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
-from inferdoc.forecast.events import PlannedEvent, factors, without_events
-from inferdoc.forecast.likeness import Likeness, likeness_of
-from inferdoc.forecast.made import Made
-from inferdoc.forecast.outage import without_outages
-from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.calendar import EPOCH, Likeness, Rows, fold, likeness_of, local_seconds, zone_of
+from inferdoc.forecast.combine import Combination, Made, Trials, candidates, combine, largest, with_tenants
+from inferdoc.forecast.paths import BASELINES, Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import DAY, LoadSeries, stamp
-from inferdoc.forecast.tenants import largest, with_tenants
+from inferdoc.forecast.series import DAY, LoadSeries, stamp, without_outages
 
 HISTORY_DAYS = 28.0
 HOLIDAY_DAYS = 400.0

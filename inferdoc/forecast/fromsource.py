@@ -15,8 +15,7 @@ from inferdoc.catalogue.signal import Tiers
 from inferdoc.config_sections import PodSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment, Member, Pool, resolve
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import LoadUnit
+from inferdoc.forecast.series import DAY, LoadSeries, LoadUnit
 from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher

@@ -19,9 +19,8 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import PoolCapacity, Served, capacities
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import SIGNALS, STEP, Gathered, Key, pool_name, pool_series
-from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.forecast.series import DAY, LoadSeries, LoadUnit
 from inferdoc.forecast.starts import ColdStart, cold_start, pool_starts
-from inferdoc.forecast.units import LoadUnit
 
 PEAK = 0.95
 """Quantile of the load that is its peak (reference: capacity, section C4)."""

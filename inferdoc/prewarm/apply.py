@@ -1,6 +1,7 @@
 """Sets one object's floor to the plan's current value, or restores the user's base floor without a usable plan.
+
 Level-based: every run reads the object and the record on it; repeated, missed and half-failed runs converge. Dry run by
-default."""
+default. Where KEDA scales, our cron triggers are merged among the user's."""
 
 from __future__ import annotations
 
@@ -13,16 +14,65 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.prewarm import kubectl
-from inferdoc.prewarm.emit.base import CEILING, OURS, ZONE, EmitOptions
+from inferdoc.prewarm.emit.base import CEILING, OURS, PART, TRIGGERS, ZONE, EmitOptions, chosen, fresh, stamps
 from inferdoc.prewarm.emit.cronjob import patch_command
-from inferdoc.prewarm.emit.llm_service import refuse_llm_service
+from inferdoc.prewarm.emit.keda import refuse_llm_service, refuse_scaled_object, settled_object, trigger
+from inferdoc.prewarm.emit.kinds import (
+    SCALED_OBJECT,
+    PatchTarget,
+    TriggerPlace,
+    in_domain,
+    look,
+    part_of,
+    patch_target_of,
+    put,
+)
 from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
-from inferdoc.prewarm.emit.parts import in_domain, part_of
-from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of, put
 from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
-from inferdoc.prewarm.guide import DesiredFloor, PlanState
-from inferdoc.prewarm.plan import PlanRow
+from inferdoc.prewarm.plan import PlanRow, PoolPlan
 from inferdoc.prewarm.record import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
+
+
+@dataclass(frozen=True)
+class DesiredFloor:
+    """The desired floor of an object. floor: now; top: the highest floor of the plan; maximum: never exceeded; stamp:
+    annotations that name the plan."""
+
+    floor: int
+    top: int
+    maximum: int
+    stamp: dict[str, str]
+
+
+@dataclass(frozen=True)
+class PlanState:
+    """What a run applies. plan, pool, desired: None if there is nothing (the floor of a job has no plan); why: the
+    reason for that; fault: the same as an error (None = the forecast abstained)."""
+
+    plan: PlanRow | None = None
+    pool: PoolPlan | None = None
+    desired: DesiredFloor | None = None
+    why: str = ""
+    fault: InferdocError | None = None
+
+
+def plan_state(plan: PlanRow, options: EmitOptions) -> PlanState:
+    """The pool of a plan that is usable at `options.now`, or why there is none."""
+    row = next((row for row in plan.pools if row.name == options.pool), None)
+    if options.pool is None and len(plan.pools) == 1:
+        row = plan.pools[0]
+    if row is not None and row.forecast.abstained:
+        return PlanState(why=f"the forecast abstained ({row.forecast.reason})")
+    try:
+        fresh(plan, options.now)
+        pool = chosen(plan, options)
+    except InferdocError as fault:
+        if options.pool is None and len(plan.pools) != 1:
+            raise
+        return PlanState(why=str(fault), fault=fault)
+    maximum = pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)
+    return PlanState(plan, pool, DesiredFloor(pool.at(options.now), pool.top, maximum, stamps(plan, pool.row)))
+
 
 TRIES = 3
 
@@ -226,3 +276,78 @@ def refuse_above_ceiling(
             f"{patched.kind} {name}: the plan wants {top} replicas, more than {MOST_TIMES} times the {own} without a "
             "plan, and no maximum is known; check the plan, or give --max"
         )
+
+
+def apply_triggers(state: PlanState, place: TriggerPlace, options: EmitOptions, really: bool) -> Applied:
+    """Sets the triggers and the base floor; the object is read in any case. A ScaledObject of ours without triggers is
+    deleted: KEDA accepts none without."""
+    return retried(lambda: _settle_triggers(state, place, options, really))
+
+
+def _settle_triggers(state: PlanState, place: TriggerPlace, options: EmitOptions, really: bool) -> Applied:
+    name = str(options.name)
+    there = kubectl.get(place.kubectl_resource, name, options.namespace)
+    found = part_of(there, place.domain)
+    refuse_other_pool(found, str(options.pool))
+    if state.pool is not None:
+        refuse_other_place(state.pool.row, options, found)
+    planned = [] if state.pool is None else [trigger(window, state.pool) for window in state.pool.windows]
+    try:
+        _refuse_triggers(found, place, planned, 0 if state.pool is None else state.pool.top, options)
+    except InferdocError as fault:
+        if not look(found, *place.trigger_path):
+            raise  # the object carries nothing of ours, so there is nothing to restore
+        state, planned = PlanState(why=str(fault), fault=fault), []
+    merge, base = settled_object(there, planned, None if state.pool is None else state.pool.row.base, place)
+    gone = [f"{state.why}: the user's base floor is restored"] if state.pool is None else []
+    notes = [*gone, *merge.notes, *base.notes]
+    before = look(found, *place.floor_path)
+    if not merge.triggers and place is SCALED_OBJECT:
+        if PART not in (look(found, "metadata", "labels") or {}):
+            raise InferdocError(
+                f"ScaledObject {name} has no trigger but ours, and KEDA takes none without: "
+                "give it one that follows the load, or delete it"
+            )
+        words = ["kubectl", "delete", place.kubectl_resource, name, f"--namespace={options.namespace}"]
+        return _sent(words, before, None, really, [*notes, "no trigger is left, so the ScaledObject goes"], state)
+    patch: dict[str, Any] = {}
+    if merge.triggers != (look(found, *place.trigger_path) or []):
+        put(patch, place.trigger_path, merge.triggers)
+    if base.floor != before:
+        put(patch, place.floor_path, base.floor)
+    marks = look(found, "metadata", "annotations") or {}
+    annotations: dict[str, str | None] = dict.fromkeys(OURS)
+    if state.plan is not None and state.pool is not None and base.record is not None:
+        annotations |= {**stamps(state.plan, state.pool.row), **base.record.annotations(), TRIGGERS: merge.record}
+    differing = {key: value for key, value in annotations.items() if marks.get(key) != value}
+    if not patch and not differing:
+        return Applied(before, base.floor, False, [], notes, state.fault)
+    if differing:
+        put(patch, ("metadata", "annotations"), in_domain(differing, place.domain))
+    patch["metadata"] = {**patch.get("metadata", {}), **kubectl.unchanged(there)}
+    words = kubectl.patch_words(place.kubectl_resource, name, options.namespace, patch)
+    notes.append(f"{len(merge.triggers)} triggers, {len(planned)} of them planned")
+    return _sent(words, before, base.floor, really, notes, state)
+
+
+def _refuse_triggers(
+    found: dict[str, Any], place: TriggerPlace, planned: list[dict[str, Any]], top: int, options: EmitOptions
+) -> None:
+    """InferdocError where the object could not hold the plan, or should not."""
+    if options.maximum is not None and top > options.maximum:
+        raise InferdocError(f"{options.name} has --max {options.maximum}, the plan wants {top}; raise it first")
+    if place is SCALED_OBJECT:
+        refuse_scaled_object(found, planned, top)
+    elif not isinstance(refuse_llm_service(found, place.scaling, top).get("keda"), dict):
+        raise InferdocError(
+            f"LLMInferenceService {found['metadata'].get('name')} is scaled by WVA, not by KEDA: "
+            f"use --target {place.word.removesuffix('-keda')}"
+        )
+
+
+def _sent(
+    words: list[str], before: int | None, after: int | None, really: bool, notes: list[str], state: PlanState
+) -> Applied:
+    if really:
+        kubectl.run(words)
+    return Applied(before, after, really, words, notes, state.fault)

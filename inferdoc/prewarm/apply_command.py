@@ -1,4 +1,6 @@
-"""What `inferdoc prewarm apply`, `hold` and `release` do, behind the command line."""
+"""Runs `inferdoc prewarm apply`, `hold` and `release`, and installs the jobs in the cluster that end a plan.
+
+`hold` and `release` are what scheduled jobs run on one object: set a floor, or restore the base floor."""
 
 from __future__ import annotations
 
@@ -9,20 +11,208 @@ from typing import Any
 
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.forecast.command import write
-from inferdoc.prewarm.apply import Applied, apply, lines, run_metrics
+from inferdoc.prewarm import kubectl
+from inferdoc.prewarm.apply import (
+    Applied,
+    DesiredFloor,
+    PlanState,
+    apply,
+    apply_triggers,
+    lines,
+    plan_state,
+    retried,
+    run_metrics,
+)
 from inferdoc.prewarm.command import read_plan
-from inferdoc.prewarm.emit.base import GENERATED, PLAN_BASE, PLAN_ID, POOL, VALID_UNTIL, ZONE, EmitOptions
-from inferdoc.prewarm.emit.parts import PLACES
-from inferdoc.prewarm.emit.patch_target import patch_target_of
+from inferdoc.prewarm.emit.base import (
+    GENERATED,
+    PLAN_BASE,
+    PLAN_ID,
+    POOL,
+    VALID_UNTIL,
+    ZONE,
+    EmitOptions,
+    changes,
+    prune_words,
+    selector,
+    to_yaml,
+)
+from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, expiry_name, over_own_floor
+from inferdoc.prewarm.emit.kinds import PLACES, PatchTarget, TriggerPlace, look, part_of, patch_target_of
 from inferdoc.prewarm.emit.registry import emit
-from inferdoc.prewarm.ending import apply_jobs, with_ending
-from inferdoc.prewarm.guide import PlanState, plan_state
-from inferdoc.prewarm.hold import ScheduledFloor, hold, release
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.prewarm.record import refuse_other_place
-from inferdoc.prewarm.triggered import apply_triggers
 from inferdoc.times import moment_of
+
+KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
+
+
+def apply_jobs(state: PlanState, options: EmitOptions, really: bool) -> Applied:
+    """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is looked at in any
+    case."""
+    patched = patch_target_of(options.kind or "HorizontalPodAutoscaler")
+    result = apply(state, patched.kind, options, really, look_first=True)
+    pool, text = str(options.pool), None
+    words = ["kubectl", "delete", KINDS, f"--selector={selector(pool)}", f"--namespace={options.namespace}"]
+    if state.plan is not None and state.pool is not None and result.fault is None:
+        found = kubectl.get(patched.kubectl_resource, str(options.name), options.namespace)
+        if changes(over_own_floor(state.pool, found, patched)[0]):
+            words = prune_words(pool, options.namespace)
+            text = cronjob_for(state.plan, replace(options, existing=found), patched)
+    if really:
+        kubectl.run(words, text)
+    return result
+
+
+POD = ("spec", "jobTemplate", "spec", "template", "spec", "containers")
+
+
+def with_ending(
+    result: Applied, state: PlanState, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+) -> Applied:
+    """The result of a run, after the job is in place beside what follows a plan, or is gone with the last of it. A
+    failure leaves the object as it is and is reported beside it; the next run tries again."""
+    try:
+        return replace(result, notes=[*result.notes, *_settle_expiry_job(result, state, place, options, really)])
+    except InferdocError as fault:
+        undone = type(fault)(f"the job that ends the plan is not in place: {fault}; --no-expiry goes without it")
+        return replace(result, undone=undone)
+
+
+def _settle_expiry_job(
+    result: Applied, state: PlanState, place: TriggerPlace | PatchTarget, options: EmitOptions, really: bool
+) -> list[str]:
+    pool, namespace = str(options.pool), f"--namespace={options.namespace}"
+    name = expiry_name(pool)
+    there = _there(name, options.namespace)
+    prunes = isinstance(place, TriggerPlace)
+    if state.plan is None or state.pool is None or result.fault is not None:
+        ours = [KINDS, f"--selector={selector(pool)}"] if prunes else ["cronjobs", name]
+        if there is not None and really:
+            kubectl.run(["kubectl", "delete", *ours, namespace])
+        return [] if there is None else [f"CronJob {name} goes with the plan"]
+    objects = expiry_by_stamp(state.plan, state.pool, options, place)
+    if there is not None and _alike(there, objects[-1]):
+        return []
+    if really:
+        # Beside a floor there may be the jobs of the target daily under the same label, so only triggers prune.
+        words = prune_words(pool, options.namespace) if prunes else ["kubectl", "apply", namespace, "-f", "-"]
+        kubectl.run(words, to_yaml(objects, []))
+    return [f"CronJob {name} ends the plan where no run does"]
+
+
+def _there(name: str, namespace: str) -> dict[str, Any] | None:
+    try:
+        return kubectl.get("cronjobs", name, namespace)
+    except kubectl.ObjectMissingError:
+        return None
+
+
+def _alike(there: dict[str, Any], desired: dict[str, Any]) -> bool:
+    """Whether a job already does the desired work. The API server fills in the rest of it, or it names the plan: the
+    job reads the stamp on the object."""
+
+    def does(job: dict[str, Any]) -> tuple[Any, ...]:
+        box = (look(job, *POD) or [{}])[0]
+        return (
+            look(job, "spec", "schedule"),
+            look(job, "spec", "suspend") or False,
+            box.get("image"),
+            box.get("command"),
+        )
+
+    return does(there) == does(desired)
+
+
+@dataclass(frozen=True)
+class ScheduledFloor:
+    """A floor that a scheduled job sets. levels: all floors of the plan; stamp: of the plan; scale_to_zero: whether 0
+    is allowed."""
+
+    floor: int
+    levels: tuple[int, ...]
+    maximum: int
+    stamp: dict[str, str]
+    scale_to_zero: bool = False
+
+
+def hold(target: str, scheduled: ScheduledFloor, options: EmitOptions, really: bool) -> Applied:
+    """Sets the floor of a scheduled job on the object, by the record on it; after the plan's validity the base floor is
+    restored. The object is read in any case."""
+    patched, until = patch_target_of(target), scheduled.stamp[VALID_UNTIL]
+    levels = (scheduled.floor, *scheduled.levels)
+    top, least = max(levels), min(*levels, int(scheduled.stamp[PLAN_BASE]))
+    if top > scheduled.maximum:
+        raise InferdocError(f"--floor and --levels need {top} replicas, --max is {scheduled.maximum}")
+    if least < 0:
+        raise InferdocError(f"--levels: {least} replicas are negative")
+    if scheduled.floor == 0 and not scheduled.scale_to_zero:
+        raise InferdocError("--floor 0 takes every replica away; give --scale-to-zero")
+    state = PlanState(desired=DesiredFloor(scheduled.floor, top, scheduled.maximum, scheduled.stamp))
+    if options.now > moment_of(until, "--until"):
+        stale = InferdocError(f"the plan of this job was valid until {until} and is stale; make a new one")
+        state = PlanState(why=str(stale), fault=stale)
+    if patched.subresource is None:
+        return apply(state, target, replace(options, maximum=scheduled.maximum), really, look_first=True)
+    return retried(lambda: _scaled(state, patched, scheduled, options, really))
+
+
+def _scaled(
+    state: PlanState, patched: PatchTarget, scheduled: ScheduledFloor, options: EmitOptions, really: bool
+) -> Applied:
+    """Sets the scale subresource, which stores no record: a number of replicas that is no level of the plan was set by
+    the user and is never lowered."""
+    name = str(options.name)
+    found = kubectl.get(patched.kubectl_resource, name, options.namespace, scale=True)
+    current = look(found, "spec", "replicas") or 0
+    desired_replicas = int(scheduled.stamp[PLAN_BASE]) if state.desired is None else state.desired.floor
+    notes = [f"{state.why}: the base floor is restored"] if state.desired is None else []
+    if current not in scheduled.levels and current > desired_replicas:
+        notes.append(f"{current}, set by hand, is kept")
+        desired_replicas = current
+    if current == desired_replicas:
+        return Applied(current, desired_replicas, False, [], notes, state.fault)
+    patch = {"metadata": kubectl.unchanged(found), "spec": {"replicas": desired_replicas}}
+    command = kubectl.patch_words(patched.kubectl_resource, name, options.namespace, patch, scale=True)
+    if really:
+        kubectl.run(command)
+    return Applied(current, desired_replicas, really, command, notes, state.fault)
+
+
+def release(target: str, options: EmitOptions, only_expired: bool, really: bool, job: str | None = None) -> Applied:
+    """Restores the object: the user's base floor, without our annotations and triggers. only_expired: not before the
+    plan stamped on it has expired. A missing object needs nothing. job: the CronJob that runs this, deleted when
+    nothing of ours is left."""
+    place = PLACES.get(target)
+    target_object = place or patch_target_of(target)
+    state = PlanState(why="given back")
+    try:
+        found = part_of(
+            kubectl.get(target_object.kubectl_resource, str(options.name), options.namespace), target_object.domain
+        )
+    except kubectl.ObjectMissingError:
+        result = Applied(None, None, False, notes=["the object does not exist, so there is nothing to restore"])
+        return _with_its_job(result, job, options, really)
+    until = look(found, "metadata", "annotations", VALID_UNTIL)
+    if only_expired:
+        if until is None:
+            result = Applied(None, None, False, notes=["it carries no plan of ours, nothing is changed"])
+            return _with_its_job(result, job, options, really)
+        if options.now < moment_of(until, f"annotation {VALID_UNTIL}"):
+            return Applied(None, None, False, notes=[f"its plan is valid until {until}, nothing is changed"])
+        state = PlanState(why=f"its plan was valid until {until}")
+    if place is not None:
+        result = apply_triggers(state, place, options, really)
+    else:
+        result = apply(state, target, options, really, look_first=True)
+    return _with_its_job(result, job, options, really)
+
+
+def _with_its_job(result: Applied, job: str | None, options: EmitOptions, really: bool) -> Applied:
+    if job is not None and really:
+        kubectl.run(kubectl.delete_jobs_words(options.namespace, [job]))
+    return result
 
 
 @dataclass(frozen=True)

@@ -18,12 +18,10 @@ from inferdoc.escaping import one_line, page
 from inferdoc.extras import needed
 from inferdoc.forecast.calendar import fold, zone_of
 from inferdoc.forecast.engine import HISTORY_DAYS, Request, forecast
-from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.paths import Folded, fill_gaps
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import Load, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, load_per_second, unit_of
-from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
+from inferdoc.forecast.series import DAY, Load, LoadSeries, Rate, without_outages
+from inferdoc.prewarm.build import load_per_second, unit_of
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, Policy, PoolOptions, replicas_for
 from inferdoc.prewarm.replay import (
     TARGET,
     ReplayOutcome,
@@ -181,7 +179,7 @@ def _floor(load: Load, capacity: Rate, policy: Policy, step: int, site: Site, mi
 
 def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
     """The load of last week at the same time, else of yesterday: the floor that any cron line could set."""
-    from inferdoc.forecast.baselines import last_week, yesterday
+    from inferdoc.forecast.paths import last_week, yesterday
 
     rows = fold(known, zone_of(zone), steps)
     folded = Folded(rows, fill_gaps(rows))

@@ -9,14 +9,12 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.agenda import PlannedEvent, factors
 from inferdoc.forecast.calendar import local_seconds, zone_of
-from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.events import PlannedEvent, factors
+from inferdoc.forecast.engine import forecast
 from inferdoc.forecast.result import Forecast, label, number
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.change import FormerPool, former_pool, settled_with, with_moves
-from inferdoc.prewarm.defaults import CHANGE_HOURS
+from inferdoc.forecast.series import DAY, Load, LoadSeries, LoadUnit, Rate
+from inferdoc.prewarm.difference import FormerPool, former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import (
     SCHEMA,
     CandidateRow,
@@ -25,56 +23,38 @@ from inferdoc.prewarm.plan import (
     PlanRow,
     PolicyRow,
     PoolRow,
-    TuningRow,
     WithoutRow,
     pool_plan,
     stamped,
     window_row,
 )
-from inferdoc.prewarm.policy import (
+from inferdoc.prewarm.plan_options import (
     CAP_DAYS,
     CAP_FACTOR,
     CAP_QUANTILE,
-    Limits,
     Policy,
-    Setting,
+    PoolOptions,
     lead_seconds,
     replicas_for,
 )
-from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
-from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, clock, floor_of, grouped, segments
+from inferdoc.prewarm.week import (
+    MINUTES,
+    WeekWindow,
+    ahead_of,
+    clear_of_jumps,
+    clock,
+    floor_of,
+    grouped,
+    merged_days,
+    ramped,
+    segments,
+    steps,
+    within_budget,
+)
 
 PROOF_DAYS = 400
 LONGEST = 14 * DAY
 SILENCE = 0.5  # load units per step: a count below one half is no load
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What one replica serves at its SLO, and the source of the number."""
-
-    rate: Rate
-    source: str = "given"
-
-
-@dataclass(frozen=True)
-class PoolOptions:
-    """Options of the plan of one pool. cold_start: seconds from creation to ready; safety: factor on the load;
-    previous: the plan that is followed now; change_hours: replica-hours a week that a change against it must save;
-    grid: the settings that a back-test may choose among; tuning: what it chose."""
-
-    request: Request
-    policy: Policy
-    capacity: Capacity
-    limits: Limits
-    cold_start: int
-    safety: float = 1.0
-    role: str = "both"
-    name: str = ""
-    previous: PlanRow | None = None
-    change_hours: float = CHANGE_HOURS
-    grid: tuple[Setting, ...] = ()
-    tuning: TuningRow | None = None
 
 
 @dataclass(frozen=True)

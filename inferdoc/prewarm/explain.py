@@ -17,7 +17,7 @@ from inferdoc.prewarm.plan import (
     TuningRow,
     pool_plan,
 )
-from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
+from inferdoc.prewarm.plan_options import AVOIDED, PRICE, Setting
 from inferdoc.prewarm.week import MINUTES_PER_DAY
 
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.backtest.inhibition import Notifying
 from inferdoc.backtest.recording import RecordingLabels
 from inferdoc.backtest.replay import Firing, RuleSet
-from inferdoc.backtest.score import outcome, totals
+from inferdoc.backtest.score import Notifying, outcome, totals
 
 INCIDENT = RecordingLabels(
     "a.om.gz", control=False, expected=("engine-hung",), healthy_pods=("well",), onset=1000.0, severity="severe"

@@ -10,10 +10,10 @@ import pytest
 from made import DAY, noise, office
 
 from inferdoc.errors import SourceError
+from inferdoc.forecast.combine import APART, MOST, largest
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.tenants import APART, MOST, largest
 
 REQUEST = Request(DAY, arima_seconds=0.0)
 

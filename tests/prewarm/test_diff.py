@@ -14,11 +14,10 @@ from plans import WORKDAYS, office_plan, plan, pool
 from inferdoc.cli.prewarm import command
 from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.change import differing_segments, former_pool, settled_with, with_moves
 from inferdoc.prewarm.command import differ, previous_plan
+from inferdoc.prewarm.difference import differing_segments, former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json, window_row
-from inferdoc.prewarm.shape import SLOT, starts_a_day, steps, within_budget
-from inferdoc.prewarm.week import WeekWindow
+from inferdoc.prewarm.week import SLOT, WeekWindow, starts_a_day, steps, within_budget
 
 
 def ragged() -> np.ndarray:

@@ -9,7 +9,7 @@ from made import DAY
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.forecast.series import LoadUnit, Rate
 from inferdoc.prewarm.plan import PoolRow, pool_plan
 from inferdoc.prewarm.plan_options import GivenRates, PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import Planned, plan_pools

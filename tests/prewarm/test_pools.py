@@ -7,9 +7,8 @@ import pytest
 from plans import WORKDAYS, plan, pool
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.families import tied
 from inferdoc.prewarm.plan import parse, pool_plan, to_json
-from inferdoc.prewarm.pools import clean
+from inferdoc.prewarm.pools import clean, tied
 from inferdoc.prewarm.week import WeekWindow
 
 DECODE = pool(WeekWindow(WORKDAYS, 480, 600, 9), name="decode", role="decode")

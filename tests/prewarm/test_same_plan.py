@@ -24,15 +24,14 @@ from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.forecast.series import LoadSeries, LoadUnit, Rate
 from inferdoc.prewarm import build
-from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
+from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.check import ZONES, check, prove
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import MODULES, emit, target_of
 from inferdoc.prewarm.plan import PlanRow, stamped, to_json
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 
 MOMENTARY = tuple(word for word in MODULES if target_of(word).states == "moment")
 PATCHED = tuple(word for word in MODULES if target_of(word).patched is not None)

@@ -28,8 +28,16 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
-from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.kinds import (
+    SCALED_OBJECT,
+    PatchTarget,
+    TriggerPlace,
+    in_domain,
+    look,
+    part_of,
+    patch_target_of,
+    wrong_kind,
+)
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor

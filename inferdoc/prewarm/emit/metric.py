@@ -8,9 +8,8 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
-from inferdoc.prewarm.emit.keda import merged, scaled_object
-from inferdoc.prewarm.emit.target import PrewarmTarget
-from inferdoc.prewarm.emit.triggers import PREFIX
+from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
 
 FLOOR = "inferdoc_prewarm_floor_replicas"

@@ -10,9 +10,9 @@ from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
-from inferdoc.prewarm.emit.llm_service import llm_service
-from inferdoc.prewarm.emit.patch_target import look, patch_target_of, wrong_kind
-from inferdoc.prewarm.emit.target import PrewarmTarget
+from inferdoc.prewarm.emit.keda import llm_service
+from inferdoc.prewarm.emit.kinds import look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
 

@@ -1,6 +1,0 @@
-"""Defaults of a plan; without numpy, so that help is quick."""
-
-WINDOWS = 12
-"""Maximum windows that start on one day: as many as people can review."""
-CHANGE_HOURS = 2.0
-"""Replica-hours a week that a change must save: one replica for a quarter of an hour on each day."""
