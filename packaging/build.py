@@ -55,7 +55,8 @@ def targets() -> str:
     place = SCALED_OBJECT
     verbs = ["get", "patch", "delete"]
     rights[place.word] = {"group": place.group, "resource": place.resource, "verbs": verbs}
-    return yaml_text(rights, "The calls of each: inferdoc/prewarm/apply.py, apply_command.py. A test holds them together.")
+    calls = "The calls of each: inferdoc/prewarm/apply.py, apply_command.py. A test holds them together."
+    return yaml_text(rights, calls)
 
 
 def schema() -> str:

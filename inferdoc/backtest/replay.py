@@ -78,7 +78,7 @@ def metrics_of(rules: RuleSet) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def replay(rules: RuleSet, recording: ScrapedSeries, until: float | None = None) -> list[Firing]:
-    """What fires when, in the order of its begin.
+    """The firings, by begin.
 
     until: the last evaluation, seconds since 1970; default: the last sample. Raises InferdocError where promtool is
     missing or refuses the rules.

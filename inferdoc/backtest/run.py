@@ -141,8 +141,8 @@ def replayed(
 def backfilled(
     path: str | None, source: Identified | None, options: Mapping[str, Any], say: Callable[[str], None]
 ) -> Backfilled:
-    """What the rules would have recorded, as blocks. path: a store or OpenMetrics text, None for the source; options:
-    folder, since, until and blocks of the command line. Raises InferdocError."""
+    """Writes blocks of what the rules would have recorded. path: a store or OpenMetrics text, None for the source;
+    options: folder, since, until and blocks of the command line. Raises InferdocError."""
     rules = own_rules(options["folder"])
     if path is not None:
         recording = next(cases_of(Path(path))).read()

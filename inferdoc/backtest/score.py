@@ -245,8 +245,8 @@ def totals(outcomes: Sequence[RecordingOutcome]) -> Totals:
 
 
 def kind_of(firing: Firing) -> str:
-    """What an alert is about, by its label `kind`. Rules of others have none: they are about a cause where a label
-    `cause` names one, else about a symptom."""
+    """The kind of an alert, by its label `kind`. Without one it is about a cause if a label `cause` names one, else
+    about a symptom."""
     own = firing.labels.get("kind", "")
     return own if own in KINDS else CAUSE if firing.labels.get("cause") else SYMPTOM
 

@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from inferdoc.extras import needed
 from inferdoc.forecast import SETTLE_SECONDS
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.combine import Combination, Made
+from inferdoc.forecast.combine import MethodForecast
 from inferdoc.forecast.paths import Folded, block_means, block_size, fill_gaps
 
 MAX_ITERATIONS = 60
@@ -31,7 +31,7 @@ SHORTEST_SEASON, LONGEST_SEASON = 4, 48  # beyond, the state of a seasonal ARIMA
 
 Predict = Callable[[int, int], np.ndarray]
 UNFIT = (ValueError, IndexError, np.linalg.LinAlgError)
-"""What statsmodels raises where a series cannot be fitted."""
+"""Exceptions of statsmodels for a series that cannot be fitted."""
 
 
 def installed() -> bool:
@@ -77,11 +77,11 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def named_model(name: str, rows: Rows, combined: Combination) -> Made:
+def named_model(name: str, rows: Rows, combined: MethodForecast) -> MethodForecast:
     """The model's forecast, or the combination with a note that says why the model could not be fitted."""
     if rows.count < MIN_ROWS:
         note = f"{name} needs at least {MIN_ROWS} days of history; the combination stands in"
-        return Made.of(combined, rows.minutes, (note,))
+        return replace(combined, notes=(note,))
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
     try:
@@ -95,8 +95,8 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
                     past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
     except UNFIT as fault:
         note = f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in"
-        return Made.of(combined, rows.minutes, (note,))
-    return Made(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
+        return replace(combined, notes=(note,))
+    return MethodForecast(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
 
 
 def _sarima(folded: Folded) -> tuple[str, Predict]:

@@ -12,7 +12,18 @@ import numpy as np
 
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Trials, run_trials
-from inferdoc.forecast.paths import Folded, Path, day, day_type, fill_gaps, last_week, smooth, week, yesterday
+from inferdoc.forecast.paths import (
+    Folded,
+    Path,
+    day,
+    day_type,
+    fill_gaps,
+    last_week,
+    smooth,
+    week,
+    weighted_mean,
+    yesterday,
+)
 
 PATHS: dict[str, Path] = {
     "day": day,
@@ -91,16 +102,10 @@ def _change(left: np.ndarray, rows: Rows, first: int, upto: int | None = None) -
     since, of the same kind where there are some. left: float64[days since, P]."""
     upto = first if upto is None else upto
     resting, since = rows.resting[:upto], rows.resting[first : first + len(left)]
-    every = _mean(left)
+    every = weighted_mean(left, np.ones(1))
     made = np.repeat(every[None], upto, axis=0)
     for kind in (False, True):
-        own = _mean(np.where(since == kind, left, np.nan))
+        own = weighted_mean(np.where(since == kind, left, np.nan), np.ones(1))
         own = np.where(np.isfinite(own), own, every)
         made = np.where(resting == kind, own[None], made)
     return smooth(np.nan_to_num(made), rows.minutes)
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    known = np.isfinite(values)
-    hits = known.sum(axis=0)
-    return np.asarray(np.where(hits > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(hits, 1), np.nan))

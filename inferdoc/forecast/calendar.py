@@ -193,7 +193,7 @@ class _Holiday:
 
 
 def likeness_of(rows: Rows) -> Likeness:
-    """What the holidays among the rows were like."""
+    """The likeness of the holidays among the rows."""
     seen = _holidays(rows)
     if not seen:
         return Likeness()

@@ -1,4 +1,4 @@
-"""What one replica can serve of each kind of load: from its latency over its load, with its uncertainty.
+"""Estimates how much of each kind of load one replica serves, from its latency over its load, with the uncertainty.
 
 With a latency SLO (alerts/slo.yaml), the capacity is the highest load before the SLO stays broken. Without one, it is
 the knee: the load above which the p99 latency stays at twice its value at low load. A history that never reached either
@@ -46,9 +46,9 @@ load served well; missed: the objective was broken at every load; unknown: too f
 
 @dataclass(frozen=True)
 class Served:
-    """What one replica serves of one kind. rate: None where it is missed or unknown; low, high: 10 % and 90 % of the
-    bootstrap, per second; latency: the signal that decides; limit: its objective, seconds; highest: the highest load
-    seen, per second; samples: bins of five minutes."""
+    """The capacity of one replica for one kind of load. rate: None if missed or unknown; low, high: 10 % and 90 % of
+    the bootstrap, per second; latency: the signal that decides; limit: its objective, seconds; highest: the highest
+    load seen, per second; samples: bins of five minutes."""
 
     unit: LoadUnit
     verdict: Verdict
@@ -99,7 +99,7 @@ class Served:
 
 @dataclass(frozen=True)
 class PoolCapacity:
-    """Of one pool's replicas. served: one per kind of load; little: running / (rate x time in system)."""
+    """The capacity of one pool's replicas. served: one per kind of load; little: running / (rate x time in system)."""
 
     pool: str
     role: str
@@ -261,8 +261,8 @@ def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> t
 
 
 def _little(rate: np.ndarray, running: np.ndarray, time: np.ndarray) -> float | None:
-    """Of the whole, since at one moment a prefill pod often runs nothing; None where so few were to be met running at
-    the readings that their number is chance."""
+    """The ratio of Little's law over all samples, since a prefill pod often runs nothing at one moment; None if so few
+    requests were running that their number is chance."""
     known = np.isfinite(rate) & np.isfinite(running) & np.isfinite(time)
     expected = float((rate[known] * time[known]).sum())
     return float(running[known].sum()) / expected if expected >= ENOUGH_RUNNING else None

@@ -14,7 +14,17 @@ import numpy as np
 
 from inferdoc.forecast.bands import Residuals
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, last_week, like_days
+from inferdoc.forecast.paths import (
+    PATHS,
+    Folded,
+    Path,
+    block_means,
+    block_size,
+    fill_gaps,
+    last_week,
+    like_days,
+    weighted_mean,
+)
 from inferdoc.forecast.result import CandidatePath
 from inferdoc.forecast.series import LoadSeries
 
@@ -84,19 +94,19 @@ def burg(line: np.ndarray, order: int) -> np.ndarray:
 
 
 def corrections(past: np.ndarray, minutes: float) -> tuple[np.ndarray, np.ndarray]:
-    """What to add to the forecast and to each back-tested day.
+    """Corrections of the forecast and of each back-tested day by the newest errors.
 
     past: float64[K, P], errors (actual minus forecast) of the first lead day, fold 0 the newest, NaN = unknown;
     minutes: per column. Returns float64[P] for the day after the data and float64[K, P] for the folds, each from older
     errors only (the coefficients are those of all folds). Zeros where fewer than three days of errors are known."""
     folds, width = past.shape
     now, then = np.zeros(width), np.zeros_like(past)
-    size = _block(width, minutes)
+    size = block_size(width, minutes, BLOCK_MINUTES)
     blocks = width // size
     order = max(2, round(MEMORY_MINUTES / (size * minutes)))
     if np.isfinite(past).any(axis=1).sum() < MIN_DAYS or blocks <= order:
         return now, then
-    line = _blocks(past[::-1].reshape(-1), size)
+    line = np.nan_to_num(block_means(past[::-1].reshape(-1), size))
     response = _response(burg(line, order), blocks)
     levels = _levels(past)
     for k in range(-1, folds - 1):
@@ -117,18 +127,6 @@ def _levels(past: np.ndarray) -> np.ndarray:
     followed, power = float(means[:-1] @ means[1:]), float(means[1:] @ means[1:])
     share = followed / (2.0 * power) if power > 0 else 0.0
     return np.asarray(np.clip(share, 0.0, MOST_OF_LEVEL) * means)
-
-
-def _block(width: int, minutes: float) -> int:
-    near = max(1, round(BLOCK_MINUTES / minutes))
-    return next(size for size in range(near, 0, -1) if width % size == 0)
-
-
-def _blocks(line: np.ndarray, size: int) -> np.ndarray:
-    parts = line.reshape(-1, size)
-    known = np.isfinite(parts)
-    hits = known.sum(axis=1)
-    return np.asarray(np.where(known, parts, 0.0).sum(axis=1) / np.maximum(hits, 1))
 
 
 def _response(ar: np.ndarray, steps: int) -> np.ndarray:
@@ -175,18 +173,36 @@ class Trials:
 
 
 @dataclass
-class Combination:
-    """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], the
-    forecast of the same weights on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
-    center the newest errors added; fitted: the models that were fitted, for people."""
+class MethodForecast:
+    """The forecast of a method. method: its name for the output; center: float64[F, P], square-root space; past:
+    float64[K, F, P], the forecast of the back-tested days of `trials`; weights: share of each path on the first day;
+    notes: one line each; near: float64[F, P], the part of center from the newest errors (None = nothing); fitted: the
+    models that were fitted, for people."""
 
+    method: str
     center: np.ndarray
-    weights: dict[str, float]
-    residuals: Residuals
-    trials: Trials
     past: np.ndarray
-    near: np.ndarray
+    trials: Trials
+    minutes: float
+    weights: dict[str, float]
+    notes: tuple[str, ...] = ()
+    unproven: np.ndarray | None = None
+    near: np.ndarray | None = None
     fitted: str = ""
+
+    @property
+    def added(self) -> np.ndarray:
+        """`near`, zeros where it is nothing."""
+        return np.zeros_like(self.center) if self.near is None else self.near
+
+    @property
+    def residuals(self) -> Residuals:
+        """Errors of the back-tested days; without any, `unproven`: how the newest known day swings about its own level
+        (float64[1, F, P]), so that a history too short to test still gets a band."""
+        found = self.trials.actual - self.past
+        if self.unproven is not None and not np.isfinite(found).any():
+            found = self.unproven
+        return Residuals(found, self.minutes)
 
 
 def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds: int = FOLDS) -> Trials:
@@ -217,7 +233,7 @@ def new_kind(rows: Rows, upto: int, ahead: int) -> np.ndarray:
     return found
 
 
-def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combination:
+def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> MethodForecast:
     """The combination for the days after the last row. fitted: further paths by name."""
     folded = Folded(rows, fill_gaps(rows))
     ahead = rows.ahead
@@ -239,9 +255,8 @@ def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combinati
     near[0] = now
     center[0] = np.maximum(center[0] + now, 0.0)
     past[:, 0] = np.maximum(past[:, 0] + then, 0.0)
-    residuals = Residuals(np.where(np.isfinite(past), trials.actual - past, np.nan), rows.minutes)
-    fitted_text = ", ".join(getattr(path, "text", name) for name, path in further.items())
-    return Combination(center, first, residuals, trials, past, near, fitted_text)
+    text = ", ".join(getattr(path, "text", name) for name, path in further.items())
+    return MethodForecast("combination", center, past, trials, rows.minutes, first, near=near, fitted=text)
 
 
 def candidates(trials: Trials, weights: Mapping[str, float]) -> list[CandidatePath]:
@@ -261,7 +276,7 @@ def candidates(trials: Trials, weights: Mapping[str, float]) -> list[CandidatePa
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Of errors about zero, since a common bias is alike too; 0 where either is none."""
+    """The correlation of errors about zero, so that a common bias counts; 0 if either is all zero."""
     both = np.isfinite(one) & np.isfinite(other)
     power = float((one[both] ** 2).sum() * (other[both] ** 2).sum())
     return float((one[both] * other[both]).sum() / power**0.5) if power > 0 else 0.0
@@ -286,57 +301,7 @@ def blend(paths: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray
     """Weighted mean of paths float64[K, P]; where a path is missing, the others share its weight."""
     stacked = np.stack([paths[name] for name in weights])
     share = np.array(list(weights.values())).reshape(-1, *[1] * (stacked.ndim - 1))
-    known = np.isfinite(stacked)
-    total = np.where(known, share, 0.0).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(total > 0, (np.where(known, stacked, 0.0) * share).sum(axis=0) / total, np.nan)
-
-
-@dataclass
-class Made:
-    """method: its name for the output; center: float64[F, P], square-root space; past: float64[K, F, P], what the
-    method says on the back-tested days of `trials`; residuals: actual minus past; weights: share of each path; notes:
-    one line each; near: float64[F, P], what of center the newest errors added (None = nothing)."""
-
-    method: str
-    center: np.ndarray
-    past: np.ndarray
-    trials: Trials
-    minutes: float
-    weights: dict[str, float]
-    notes: tuple[str, ...] = ()
-    unproven: np.ndarray | None = None
-    near: np.ndarray | None = None
-    fitted: str = ""
-
-    @classmethod
-    def of(cls, combined: Combination, minutes: float, notes: tuple[str, ...] = ()) -> Made:
-        """The combination itself."""
-        return cls(
-            "combination",
-            combined.center,
-            combined.past,
-            combined.trials,
-            minutes,
-            combined.weights,
-            notes,
-            near=combined.near,
-            fitted=combined.fitted,
-        )
-
-    @property
-    def added(self) -> np.ndarray:
-        """`near`, zeros where it is nothing."""
-        return np.zeros_like(self.center) if self.near is None else self.near
-
-    @property
-    def residuals(self) -> Residuals:
-        """Errors of the back-tested days; without any, `unproven`: how the newest known day swings about its own level
-        (float64[1, F, P]), so that a history too short to test still gets a band."""
-        found = self.trials.actual - self.past
-        if self.unproven is not None and not np.isfinite(found).any():
-            found = self.unproven
-        return Residuals(found, self.minutes)
+    return weighted_mean(stacked, share)
 
 
 APART = "tenants apart"
@@ -353,26 +318,24 @@ def largest(parts: Sequence[LoadSeries]) -> list[LoadSeries]:
     return [*separate, replace(others[0], values=np.sum([part.values for part in others], axis=0), name="others")]
 
 
-def with_tenants(whole: Combination, rows: Rows, parts: Sequence[Rows]) -> Combination:
+def with_tenants(whole: MethodForecast, parts: Sequence[Rows]) -> MethodForecast:
     """The forecast of the whole mixed with the sum of those of its tenants. Both are weighed as they are used: each is
     a combination that was fitted to the same days. parts: rows of each tenant, that end where those of the whole do."""
     each = [combine(part) for part in parts]
     center = _summed([one.center for one in each])
-    steady = _summed([np.maximum(one.center - one.near, 0.0) for one in each])
+    steady = _summed([np.maximum(one.center - one.added, 0.0) for one in each])
     past = _summed([_as_long(one.past, len(whole.past)) for one in each])
     usable = whole.trials.usable
     off = whole.trials.actual[usable, 0] - np.stack([whole.past[usable, 0], past[usable, 0]])
     recent = 0.5 ** (np.flatnonzero(usable) / TRIAL_HALF_LIFE)
     together, apart = shares(np.where(np.isfinite(off), off, off[:1]), recent).tolist()
     mixed = np.where(np.isfinite(past), together * whole.past + apart * past, whole.past)
-    return Combination(
-        together * whole.center + apart * center,
-        {**{name: share * together for name, share in whole.weights.items()}, APART: apart},
-        Residuals(np.where(np.isfinite(mixed), whole.trials.actual - mixed, np.nan), rows.minutes),
-        whole.trials,
-        mixed,
-        together * whole.near + apart * (center - steady),
-        whole.fitted,
+    return replace(
+        whole,
+        center=together * whole.center + apart * center,
+        past=mixed,
+        weights={**{name: share * together for name, share in whole.weights.items()}, APART: apart},
+        near=together * whole.added + apart * (center - steady),
     )
 
 
@@ -382,6 +345,6 @@ def _summed(roots: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _as_long(past: np.ndarray, folds: int) -> np.ndarray:
-    """Of a tenant that is younger than the whole: it was not there, so that it added nothing."""
+    """The past of a tenant that is younger than the whole, with zeros before it existed."""
     missing = folds - len(past)
     return np.concatenate([past, np.zeros((missing, *past.shape[1:]))]) if missing > 0 else past[:folds]

@@ -1,4 +1,4 @@
-"""What `inferdoc forecast` does, behind the command line."""
+"""Runs `inferdoc forecast`."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ SINGLE = ("csv", "png", "svg")
 
 CAPACITY_DAYS = 7
 CAPACITY_STEP = 1800
-"""What a replica serves is read from a week, five minutes of each half hour: a p99 takes all buckets of its
-histogram, which cost a server most of what a plan costs it (benchmarks/plan_cost.py)."""
+"""Capacity is measured on a week, five minutes of each half hour: a p99 takes all buckets of its histogram, which cost
+a server most of what a plan costs it (benchmarks/plan_cost.py)."""
 
 
 YOUNG_DAYS = 3
@@ -55,8 +55,8 @@ class Opened:
 
 @dataclass
 class Origin:
-    """Where loads come from: a file (`path`), or a source. open: opens the source when it is needed; until: Unix
-    seconds up to which it is read (None = its newest sample)."""
+    """The origin of loads: a file (`path`), or a source. open: opens the source when it is needed; until: Unix seconds
+    up to which it is read (None = its newest sample)."""
 
     path: str | None = None
     kind: Kind = "amount"
@@ -80,7 +80,7 @@ class Origin:
 
     @property
     def unit(self) -> LoadUnit | None:
-        """What --load counts; None = by role."""
+        """The unit of --load; None = by role."""
         from inferdoc.forecast.fromsource import LOADS
 
         return None if self.load is None else LOADS[self.load]

@@ -18,7 +18,7 @@ from inferdoc.forecast.arima import arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals, wider
 from inferdoc.forecast.breaks import carried_over
 from inferdoc.forecast.calendar import EPOCH, Likeness, Rows, fold, likeness_of, local_seconds, zone_of
-from inferdoc.forecast.combine import Combination, Made, Trials, candidates, combine, largest, with_tenants
+from inferdoc.forecast.combine import MethodForecast, Trials, candidates, combine, largest, with_tenants
 from inferdoc.forecast.paths import BASELINES, Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries, stamp, without_outages
@@ -35,12 +35,12 @@ MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 
 @dataclass(frozen=True)
 class Request:
-    """What to forecast. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after
-    the data); model: one of MODELS; levels: quantiles, 0.5 and 0.95 always among them; holidays: local dates, whose
-    working days are as those of the past were, else like a Sunday; events: when the load is a multiple of the usual
-    one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a core without
-    statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so that a skill
-    near the limit does not change that run by run (None = there was none)."""
+    """The request for a forecast. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None =
+    right after the data); model: one of MODELS; levels: quantiles, 0.5 and 0.95 always among them; holidays: local
+    dates, whose working days are as those of the past were, else like a Sunday; events: when the load is a multiple of
+    the usual one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a
+    core without statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so
+    that a skill near the limit does not change that run by run (None = there was none)."""
 
     horizon: int
     zone: str = "UTC"
@@ -114,7 +114,7 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     )
 
 
-def _arima_text(request: Request, made: Made) -> str:
+def _arima_text(request: Request, made: MethodForecast) -> str:
     if made.fitted:
         return made.fitted
     if request.arima_seconds <= 0:
@@ -131,7 +131,7 @@ def _change_notes(rows: Rows, changed: int | None, end: int) -> list[str]:
 
 
 def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int, likeness: Likeness) -> list[str]:
-    """What a reader should know of these numbers: counting noise, holidays in reach."""
+    """Notes on the numbers: counting noise, holidays and events in the horizon."""
     found = []
     if series.kind == "amount" and float(np.median(mean)) < 1.0 and float(mean.max()) > 0:
         found.append("fewer than one per bin most of the time: the band is counting noise, coarser bins say more")
@@ -175,12 +175,12 @@ def _tenants(inner: LoadSeries) -> list[LoadSeries]:
 
 def _make(
     rows: Rows, series: LoadSeries, request: Request, tenants: Sequence[Rows]
-) -> tuple[Made, dict[str, float], bool, str, float | None]:
+) -> tuple[MethodForecast, dict[str, float], bool, str, float | None]:
     folded = Folded(rows, fill_gaps(rows))
     with_arima = request.model == "combination" and request.arima_seconds > 0 and installed()
     combined = combine(rows, {"arima": partial(arima_path, seconds=request.arima_seconds)} if with_arima else {})
     if len(tenants) > 1 and request.model == "combination":
-        combined = with_tenants(combined, rows, tenants)
+        combined = with_tenants(combined, tenants)
     rivals = {name: _trial(folded, combined.trials, name) for name in BASELINES}
     made = _chosen(rows, series, request, combined)
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
@@ -194,7 +194,7 @@ def _make(
         past = rivals[name]
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
-        made = Made(
+        made = MethodForecast(
             f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes, fitted=made.fitted
         )
     made.unproven = _swing(rows)
@@ -209,16 +209,16 @@ def _swing(rows: Rows) -> np.ndarray:
     return swing
 
 
-def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combination) -> Made:
+def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: MethodForecast) -> MethodForecast:
     if request.model == "combination":
-        return Made.of(combined, rows.minutes)
+        return combined
     if request.model == "naive":
         folded = Folded(rows, fill_gaps(rows))
         name = "last-week" if rows.count >= 8 else "yesterday" if rows.count >= 2 else "last-value"
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
         past = _trial(folded, combined.trials, name)
-        return Made(name, center, past, combined.trials, rows.minutes, {name: 1.0})
+        return MethodForecast(name, center, past, combined.trials, rows.minutes, {name: 1.0})
     return named_model(request.model, rows, combined)
 
 
@@ -278,7 +278,7 @@ def _skill_needed(trials: Trials, past: np.ndarray, flat: np.ndarray, followed: 
     return float(np.clip(MIN_SKILL - error if followed else MIN_SKILL + error, 0.0, 2 * MIN_SKILL))
 
 
-def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limit: float) -> str:
+def _reason_to_abstain(series: LoadSeries, made: MethodForecast, skill: float | None, limit: float) -> str:
     if series.days < MIN_DAYS - 0.01:
         return f"{series.days:.1f} days of history, at least {MIN_DAYS:g} are needed"
     if series.gap_share() > MAX_GAP_SHARE:
@@ -296,7 +296,7 @@ def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limi
 
 
 def _per_step(
-    rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
+    rows: Rows, made: MethodForecast, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
 ) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Mean and quantiles of each step in the unit of the input, from square-root space. likeness: of holidays."""
     nominal = tuple(sorted({0.5, 0.95, *levels}))
@@ -318,7 +318,7 @@ def _per_step(
     return np.repeat(mean, factor), quantiles
 
 
-def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
+def achieved(made: MethodForecast, levels: tuple[float, ...]) -> dict[float, float]:
     """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead), at the
     levels that the forecast goes by."""
     values = made.residuals.values[:, 0]

@@ -25,7 +25,7 @@ SIGNALS: dict[LoadUnit, tuple[tuple[str, ...], ...]] = {
     LoadUnit.PROMPT: (("prefill_tokens_rate",),),
     LoadUnit.GENERATED: (("generation_tokens_rate",),),
 }
-"""What is summed, and of each the first signal that a pool shows."""
+"""Signals of each unit: the terms of a sum, each with alternatives of which the first available one counts."""
 LOADS: dict[str, LoadUnit] = {
     "requests": LoadUnit.REQUESTS,
     "input-tokens": LoadUnit.PROMPT,
@@ -36,7 +36,7 @@ FORECAST_BY_ROLE = {"prefill": LoadUnit.PROMPT, "decode": LoadUnit.GENERATED, "b
 
 
 def counted(*units: LoadUnit) -> tuple[str, ...]:
-    """What has to be read for the load in some units."""
+    """Signals to read for the load in some units."""
     return tuple(signal for unit in units for choice in SIGNALS[unit] for signal in choice)
 
 
@@ -54,13 +54,13 @@ SMALL_SHARE = 0.1
 STARTED, LISTED = "process_start_time", "target_up"
 """Signals that show whether a pod came back as another process; the second if the first is missing."""
 LONGEST_NAME = 63
-"""What a label of Kubernetes holds."""
+"""Maximum length of a Kubernetes label value."""
 SAME_PROCESS = 1.0
 """Seconds by which two readings of one start differ at most."""
 
 
 class HistorySource(Protocol):
-    """What is needed of a source."""
+    """The part of a source that forecasts use."""
 
     kind: SourceKind
 

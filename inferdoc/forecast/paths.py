@@ -296,7 +296,6 @@ OTHER_KIND = 8.0
 """How far away a day of another kind is, in usual distances: a working day before a weekend is like another one."""
 NEAREST = 0.1
 """Added to distances, so that one day that is all but the same does not stand alone."""
-LEVEL_SHARE = 0.5
 
 
 def like_days(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:

@@ -120,7 +120,7 @@ FEWEST = 12
 
 
 class ForecastLedger:
-    """Of one pool: for each bin the 95 % level of the newest forecast that was made before it."""
+    """The past forecasts of one pool: for each bin the 95 % level of the newest forecast before it."""
 
     def __init__(self) -> None:
         self._levels: dict[int, float] = {}

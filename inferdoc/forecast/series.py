@@ -19,7 +19,7 @@ from inferdoc.times import rfc3339
 
 
 class LoadUnit(StrEnum):
-    """What load is counted in, per second."""
+    """Units of load, per second."""
 
     REQUESTS = "requests/s"
     PROMPT = "prompt tokens/s"
@@ -33,7 +33,7 @@ BY_ROLE: dict[str, tuple[LoadUnit, ...]] = {
     "decode": (LoadUnit.GENERATED,),
     "both": (LoadUnit.PROMPT, LoadUnit.GENERATED),
 }
-"""What the replicas of a role work on; of several the one that needs most replicas binds."""
+"""The load that the replicas of a role work on; of several, the one that needs most replicas counts."""
 
 GIVEN = re.compile(r"(?P<number>[0-9][0-9.]*(?:e[+-]?[0-9]+)?)\s*(?P<unit>[a-z]+(?:\s+[a-z]+)*\s*/\s*s)", re.IGNORECASE)
 GIVEN_UNITS = tuple(unit for unit in LoadUnit if unit is not LoadUnit.OF_FILE)
@@ -41,7 +41,7 @@ GIVEN_UNITS = tuple(unit for unit in LoadUnit if unit is not LoadUnit.OF_FILE)
 
 @dataclass(frozen=True)
 class Rate:
-    """So much per second, of one kind."""
+    """A rate per second, of one kind of load."""
 
     per_second: float
     unit: LoadUnit
@@ -225,12 +225,11 @@ def without_outages(series: LoadSeries) -> LoadSeries:
 
 
 def _without(series: LoadSeries, silence: bool = True) -> LoadSeries:
-    """Of one series.
-
-    A drop is a run of bins below a tenth of the lower quartile of that time of day. It is taken for an outage when it
-    touches a gap in the data (a bin that was only partly collected, a collector dying or coming back), or when it is
-    complete silence of half an hour or more in a series that is zero less than one time in twenty outside of drops.
-    Nights and weekends that are always quiet are inside their own quartile. silence: whether such silence counts."""
+    """One series without its outages. A drop is a run of bins below a tenth of the lower quartile of that time of day.
+    It is taken for an outage when it touches a gap in the data (a bin that was only partly collected, a collector dying
+    or coming back), or when it is complete silence of half an hour or more in a series that is zero less than one time
+    in twenty outside of drops. Nights and weekends that are always quiet are inside their own quartile. silence:
+    whether such silence counts."""
     low = _usual_low(series)
     with np.errstate(invalid="ignore"):
         drop = series.values < DROP * low

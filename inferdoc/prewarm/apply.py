@@ -46,8 +46,8 @@ class DesiredFloor:
 
 @dataclass(frozen=True)
 class PlanState:
-    """What a run applies. plan, pool, desired: None if there is nothing (the floor of a job has no plan); why: the
-    reason for that; fault: the same as an error (None = the forecast abstained)."""
+    """The plan that a run applies. plan, pool, desired: None if there is nothing (the floor of a job has no plan); why:
+    the reason for that; fault: the same as an error (None = the forecast abstained)."""
 
     plan: PlanRow | None = None
     pool: PoolPlan | None = None

@@ -18,7 +18,7 @@ from inferdoc.escaping import one_line, page
 from inferdoc.extras import needed
 from inferdoc.forecast.calendar import fold, zone_of
 from inferdoc.forecast.engine import HISTORY_DAYS, Request, forecast
-from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.paths import Folded, fill_gaps, last_week, yesterday
 from inferdoc.forecast.series import DAY, Load, LoadSeries, Rate, without_outages
 from inferdoc.prewarm.build import load_per_second, unit_of
 from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, Policy, PoolOptions, replicas_for
@@ -45,7 +45,7 @@ NAIVE = Policy("naive floor", 0.5, TARGET, False)
 
 @dataclass(frozen=True)
 class Trial:
-    """What is replayed. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
+    """Options of a back-test. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
     history needs 20 replicas at 70 %); cold_start: seconds; days: replayed at the end of the series; quantile: instead
     of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made anew each day) is
     replayed too."""
@@ -59,7 +59,6 @@ class Trial:
     quantile: float | None = None
     utilisation: float | None = None
     scheduled: bool = True
-    price: float | None = None
 
 
 @dataclass
@@ -179,8 +178,6 @@ def _floor(load: Load, capacity: Rate, policy: Policy, step: int, site: Site, mi
 
 def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
     """The load of last week at the same time, else of yesterday: the floor that any cron line could set."""
-    from inferdoc.forecast.paths import last_week, yesterday
-
     rows = fold(known, zone_of(zone), steps)
     folded = Folded(rows, fill_gaps(rows))
     made = last_week(folded, rows.count, rows.ahead)

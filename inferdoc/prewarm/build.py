@@ -106,7 +106,6 @@ def shaped(ahead: Outlook, options: PoolOptions) -> PoolRow:
         notes += floor_notes
     base = max(options.limits.minimum, int(floor.min()))
     windows = grouped(segments(floor, base))
-    reasons = _Reasons(result, ahead.load.values, need, lead, options)
     row = PoolRow(
         name=options.name or result.name,
         role=options.role,
@@ -114,7 +113,7 @@ def shaped(ahead: Outlook, options: PoolOptions) -> PoolRow:
         base=base,
         maximum=options.limits.maximum,
         scale_to_zero=options.limits.scale_to_zero,
-        windows=[window_row(w, reasons.of(w)) for w in windows],
+        windows=[window_row(w, _reason(w, result, ahead.load.values, need, lead, options)) for w in windows],
         policy=_policy_row(options, lead, ahead.cap),
         forecast=_forecast_row(result),
         hours=round(float(floor_of(windows, base).sum()) / 60, 2),
@@ -230,28 +229,23 @@ def _floor(
     return week, [*kept, *notes]
 
 
-class _Reasons:
+def _reason(
+    window: WeekWindow, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, options: PoolOptions
+) -> str:
     """Explains the floor of a window by the highest load it was made for."""
-
-    def __init__(self, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, options: PoolOptions) -> None:
-        self.minutes = _minutes_of_week(result)
-        self.load, self.need, self.lead, self.options = load, need, lead, options
-
-    def of(self, window: WeekWindow) -> str:
-        reach = window.length + -(-self.lead // 60)
-        covered = np.zeros(len(self.minutes), dtype=bool)
-        for day in window.days:
-            covered |= (self.minutes - (day * 1440 + window.start)) % MINUTES < reach
-        fitting = np.flatnonzero(covered & (self.need <= window.replicas))
-        if not len(fitting):
-            return "keeps the neighbouring level: a change would save too little"
-        top = int(fitting[np.argmax(self.load[fitting])])
-        reached = Rate(float(self.load[top]), self.options.capacity.rate.unit)
-        return (
-            f"{label(self.options.policy.quantile)} reaches {reached} at "
-            f"{clock(int(self.minutes[top]))}: {int(self.need[top])} x {self.options.capacity.rate.per_second:g} at "
-            f"{self.options.policy.utilisation:.0%}, started {self.lead / 60:.0f} min earlier"
-        )
+    minutes, reach = _minutes_of_week(result), window.length + -(-lead // 60)
+    covered = np.zeros(len(minutes), dtype=bool)
+    for day in window.days:
+        covered |= (minutes - (day * 1440 + window.start)) % MINUTES < reach
+    fitting = np.flatnonzero(covered & (need <= window.replicas))
+    if not len(fitting):
+        return "keeps the neighbouring level: a change would save too little"
+    top, rate = int(fitting[np.argmax(load[fitting])]), options.capacity.rate
+    return (
+        f"{label(options.policy.quantile)} reaches {Rate(float(load[top]), rate.unit)} at {clock(int(minutes[top]))}: "
+        f"{int(need[top])} x {rate.per_second:g} at {options.policy.utilisation:.0%}, "
+        f"started {lead / 60:.0f} min earlier"
+    )
 
 
 def _policy_row(options: PoolOptions, lead: int, cap: float | None) -> PolicyRow:

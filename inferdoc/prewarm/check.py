@@ -38,7 +38,7 @@ def objects(text: str) -> list[dict[str, Any]]:
 
 
 def patched_object(target: str, options: EmitOptions, plan: PlanRow) -> PatchTarget:
-    """What the jobs of a target hold the floor of."""
+    """The kind of object whose floor the jobs of a target set."""
     if look(options.existing, "kind") == "LLMInferenceService":
         return BY_WORD["llm-service-prefill" if plan.pools[0].role == "prefill" else "llm-service"]
     if target == "cronjob" and options.kind is not None:
@@ -54,7 +54,7 @@ def _patched(target: str) -> PatchTarget:
 
 
 def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
-    """Where KEDA's triggers for the plan's pool stand on an object; None on one that KEDA does not scale."""
+    """The place of KEDA's triggers for the plan's pool on an object; None if KEDA does not scale it."""
     place = place_on(obj, plan.pools[0].role)
     there = place.kind == "ScaledObject" or isinstance(look(obj, *place.scaling, "keda"), dict)
     return place if obj.get("kind") == place.kind and there else None
@@ -127,7 +127,8 @@ LEAD_DAYS, TAIL_DAYS = 8, 8
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """Of one target in one zone. minutes: compared; wrong: how many differ; first: the first that does, for people."""
+    """The check of one target in one zone. minutes: compared; wrong: differing minutes; first: the first of them, as
+    text."""
 
     target: str
     zone: str

@@ -12,7 +12,7 @@ import numpy as np
 from inferdoc import escaping
 from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, WindowRow, pool_plan
-from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, WeekSegment, WeekWindow, clock
+from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, WeekSegment, WeekWindow, clock, differing_segments
 
 
 @dataclass(frozen=True)
@@ -30,20 +30,6 @@ def former_pool(plan: PlanRow | None, name: str, zone: str) -> FormerPool | None
     if plan is None or row is None or row.zone != zone or row.forecast.abstained:
         return None
     return FormerPool(plan.plan_id, row, pool_plan(row).floor)
-
-
-def differing_segments(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
-    """The segments in which two floors (int64[10080]) differ, both constant within each; replicas: of the second."""
-    differs = first != second
-    edges = np.flatnonzero((first != np.roll(first, 1)) | (second != np.roll(second, 1)))
-    found = []
-    for i, begin in enumerate(edges.tolist()):
-        if differs[begin]:
-            end = int(edges[(i + 1) % len(edges)])
-            found.append(WeekSegment(begin, end if end > begin else end + MINUTES, int(second[begin])))
-    if not len(edges) and differs.all():
-        found.append(WeekSegment(0, MINUTES, int(second[0])))
-    return found
 
 
 def settled_with(
@@ -193,17 +179,10 @@ def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
     for (start, length, before, after), days in sorted(groups.items(), key=lambda item: (item[1][0], item[0])):
         hours = round((after - before) * length * len(days) / 60, 2)
         segment = WeekSegment(start, start + length, after)
-        reason = _reason(new if after > new.row.base else old, days[0] * MINUTES_PER_DAY + start)
+        covering = (new if after > new.row.base else old).covering(days[0] * MINUTES_PER_DAY + start)
+        reason = covering[0][1].reason if covering else ""
         found.append(FloorMove(span_words(tuple(days), segment), before, after, hours, reason))
     return found
-
-
-def _reason(plan: PoolPlan, minute: int) -> str:
-    """Why the window that covers a minute of the week has its floor."""
-    for window, row in zip(plan.windows, plan.row.windows, strict=True):
-        if any((minute - day * MINUTES_PER_DAY - window.start) % MINUTES < window.length for day in window.days):
-            return row.reason
-    return ""
 
 
 def to_json(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:

@@ -18,7 +18,7 @@ from inferdoc.prewarm.plan import (
     pool_plan,
 )
 from inferdoc.prewarm.plan_options import AVOIDED, PRICE, Setting
-from inferdoc.prewarm.week import MINUTES_PER_DAY
+from inferdoc.prewarm.week import MINUTES_PER_DAY, minute_of_week
 
 
 def tuning_words(row: TuningRow) -> str:
@@ -73,13 +73,9 @@ def events(plan: PoolPlan, begin: datetime, days: float) -> list[FloorEvent]:
 
 
 def _why(plan: PoolPlan, at: datetime, level: int) -> str:
-    there = at.astimezone(plan.zone)
-    minute = there.weekday() * MINUTES_PER_DAY + there.hour * 60 + there.minute
-    for window, row in zip(plan.windows, plan.row.windows, strict=True):
-        inside = any((minute - day * MINUTES_PER_DAY - window.start) % 10080 < window.length for day in window.days)
-        if inside and window.replicas == level:
-            return row.reason
-    return "no window: back to the base floor; the autoscaler decides when pods leave"
+    covering = plan.covering(minute_of_week(at.timestamp(), plan.zone))
+    outside = "no window: back to the base floor; the autoscaler decides when pods leave"
+    return next((row.reason for window, row in covering if window.replicas == level), outside)
 
 
 def explain(plan: PlanRow, begin: datetime, days: float) -> str:
@@ -150,7 +146,7 @@ def _why_weight(arima: CandidateRow, made: ForecastRow) -> str:
 
 
 def _shares(weights: dict[str, float]) -> str:
-    """What the forecast is made of: ` (week 40 %, day 35 %)`; nothing where that is one thing."""
+    """The parts of the forecast: ` (week 40 %, day 35 %)`; empty if there is only one."""
     largest = sorted(weights.items(), key=lambda item: -item[1])
     parts = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
     return f" ({', '.join(parts)})" if len(weights) > 1 else ""

@@ -96,9 +96,9 @@ class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SettingRow(msgspec.Struct, forbid_unknown_fields=True):
-    """What a quantile and a safety factor would have done in a back-test. avoided: share of the reactive scaler's
-    overload; surely: the least of it, whichever one day is left out and for every dearer setting; price: replica-hours
-    over those of perfect foresight."""
+    """The back-test of a quantile and a safety factor. avoided: share of the reactive scaler's overload; surely: the
+    least of it, whichever one day is left out and for every dearer setting; price: replica-hours over those of perfect
+    foresight."""
 
     quantile: float
     safety_factor: float
@@ -108,9 +108,9 @@ class SettingRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
-    """What the back-test of `--tune backtest` chose. days: replayed; tried: settings; met: whether the chosen one
-    surely avoids enough at a fair price; usual: what the policy's own would have done; enough: the cheapest that would
-    have avoided enough, at whatever price, where the chosen one does not."""
+    """The choice of `--tune backtest`. days: replayed; tried: settings; met: whether the chosen one surely avoids
+    enough at a fair price; usual: the result of the policy's own setting; enough: the cheapest that would have avoided
+    enough, at whatever price, where the chosen one does not."""
 
     days: int
     tried: int
@@ -176,6 +176,11 @@ class PoolPlan:
     def top(self) -> int:
         """The highest floor of any window, the base without windows."""
         return max([w.replicas for w in self.windows], default=self.row.base)
+
+    def covering(self, minute: int) -> list[tuple[WeekWindow, WindowRow]]:
+        """The windows that cover a minute of the week."""
+        pairs = zip(self.windows, self.row.windows, strict=True)
+        return [(window, row) for window, row in pairs if window.covers(minute)]
 
     def at(self, moment: float) -> int:
         """The floor at Unix seconds `moment`."""

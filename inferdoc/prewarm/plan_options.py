@@ -107,7 +107,7 @@ def lead_seconds(cold_start: int, largest_step: int) -> int:
 
 @dataclass(frozen=True)
 class Capacity:
-    """What one replica serves at its SLO, and the source of the number."""
+    """The load that one replica serves at its SLO, and the source of the number."""
 
     rate: Rate
     source: str = "given"
@@ -160,13 +160,13 @@ class PerPool(Generic[T]):
 
 @dataclass(frozen=True)
 class GivenRates:
-    """What a replica serves, as given: for all pools, and for some."""
+    """Given capacities of a replica: for all pools, and for some."""
 
     usual: tuple[Rate, ...] = ()
     own: Mapping[str, tuple[Rate, ...]] = field(default_factory=dict)
 
     def of(self, pool: str, role: str) -> tuple[Rate, ...]:
-        """Those that say something about a pool: its own, else those of all that are of a kind its role works on."""
+        """The capacities of a pool: its own, else the general ones of a kind that its role works on."""
         fitting = (rate for rate in self.usual if rate.unit is LoadUnit.REQUESTS or rate.unit in BY_ROLE[role])
         return self.own.get(pool) or tuple(fitting)
 

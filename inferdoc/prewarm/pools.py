@@ -9,29 +9,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
+from inferdoc.forecast.capacity import PoolCapacity, Served, capacities
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import HISTORY_DAYS
+from inferdoc.forecast.fromsource import Gathered, add, called_alike, counted, pool_name, pool_series
 from inferdoc.forecast.series import DAY, Load, LoadSeries, LoadUnit, Rate
-from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, cold_start
+from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, Starts, cold_start, pool_starts
 from inferdoc.prewarm.build import Outlook, outlook, shaped
 from inferdoc.prewarm.plan import PoolRow, pool_plan, window_row
 from inferdoc.prewarm.plan_options import CAP_DAYS, CAP_QUANTILE, Capacity, PlanOptions, PoolOptions
 from inferdoc.prewarm.replay import REPLAYED_DAYS, tuned
 from inferdoc.prewarm.week import MINUTES, SLOT, grouped, segments
 from inferdoc.times import rfc3339
-
-if TYPE_CHECKING:
-    from inferdoc.fleet.members import Pool
-    from inferdoc.forecast.capacity import PoolCapacity, Served
-    from inferdoc.forecast.fromsource import Gathered
-    from inferdoc.forecast.starts import Starts
 
 OTHER = {"prefill": "decode", "decode": "prefill"}
 
@@ -243,8 +238,6 @@ def _of_file(origin: Origin, options: PlanOptions, now: int) -> Planned:
 
 
 def _of_source(origin: Origin, options: PlanOptions, now: int) -> Planned:
-    from inferdoc.forecast.fromsource import called_alike, pool_name
-
     origin, options = _with_replayed_days(origin, options)
     gathered = origin.gathered((), SLOT * 60)
     loads = _Loads(origin, gathered)
@@ -312,8 +305,6 @@ class _Loads:
         self._read: set[LoadUnit] = set()
 
     def of(self, pool: Pool, unit: LoadUnit) -> LoadSeries | None:
-        from inferdoc.forecast.fromsource import add, counted, pool_series
-
         if unit not in self._read:
             add(self._gathered, self._origin.opened.source, counted(unit), self._origin.match)
             self._read.add(unit)
@@ -321,15 +312,13 @@ class _Loads:
 
 
 class _Measured:
-    """What replicas serve, read from history when it is first needed."""
+    """Capacities of replicas, read from history when first needed."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._found: dict[LoadUnit | None, dict[str, PoolCapacity]] = {}
 
     def of(self, pool: str, unit: LoadUnit | None) -> PoolCapacity | None:
-        from inferdoc.forecast.capacity import capacities
-
         if unit not in self._found:
             history, slos = self._origin.capacity_history
             self._found[unit] = {each.pool: each for each in capacities(history, slos, unit)}
@@ -344,8 +333,6 @@ class _Starts:
 
     @cached_property
     def _seen(self) -> dict[Pool, Starts]:
-        from inferdoc.forecast.starts import pool_starts
-
         return pool_starts(self._origin.opened.source, self._gathered, self._origin.match)
 
     def of(self, pool: Pool, given: int | None) -> ColdStart:
@@ -354,7 +341,7 @@ class _Starts:
 
 
 def _choices(origin: Origin, options: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
-    """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
+    """The capacities of a replica of the pool, one per known kind of load; InferdocError if none is known."""
     given = [rate for rate in options.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:
         return [Capacity(rate) for rate in given]

@@ -1,7 +1,7 @@
 """The record of a floor on its object, and the one rule by which every run sets the floor.
 
-The record lives in the object's own annotations, so that it comes and goes with the object and is written in the same
-patch as the floor: a run that fails half-way leaves both or neither."""
+The record lives in the object's own annotations, so it is deleted with the object and is written in the same patch as
+the floor: a run that fails half-way leaves both or neither."""
 
 from __future__ import annotations
 

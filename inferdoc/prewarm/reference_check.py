@@ -158,9 +158,9 @@ def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, base: int) -> list[str]:
-    """What is wrong with the CronJob that ends the plan; empty when it fires once in the year, in the minute in which
-    the plan stops being valid, deletes every job, itself last, and gives the object back before that: by the record on
-    it, or where only its scale is touched at `base`. kind: short word of the object."""
+    """Faults of the CronJob that ends the plan; empty if it fires once in the year, in the minute in which the plan
+    stops being valid, deletes every job, itself last, and gives the object back before that: by the record on it, or
+    where only its scale is touched at `base`. kind: short word of the object."""
     jobs = [o for o in objects if o["kind"] == "CronJob"]
     weekly = {job["metadata"]["name"] for job in _weekly(objects)}
     ends = [job for job in jobs if job["metadata"]["name"] not in weekly]
@@ -188,9 +188,9 @@ def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, bas
 
 
 def release_faults(objects: list[dict[str, Any]], word: str) -> list[str]:
-    """What is wrong with the CronJob that gives an object with triggers back when its plan has expired; empty when it
-    looks at that object at least once an hour, all year, goes itself then, and the rights beside it are those that it
-    needs. word: what `--target` calls the object, which stands first."""
+    """Faults of the CronJob that restores an object with triggers when its plan has expired; empty if it reads that
+    object at least once an hour, all year, goes itself then, and the rights beside it are those that it needs. word:
+    what `--target` calls the object, which stands first."""
     scaled, jobs = objects[0], [o for o in objects if o["kind"] == "CronJob"]
     if len(jobs) != 1:
         return [f"{len(jobs)} CronJobs give the {scaled['kind']} back, expected 1"]

@@ -168,7 +168,7 @@ def judge(load: np.ndarray, paid: np.ndarray, site: Site, skip: int = 0) -> Repl
 REPLAYED_DAYS = 7
 """One of each day of the week."""
 KNOWN_DAYS = 7
-"""What each replayed day must have before it: plans that know no week are not those of today."""
+"""Days of history before each replayed day: with less than a week, plans differ from today's."""
 FEWEST_DAYS = 3
 STAYS = 0.05
 """A setting that was chosen before stays while another is not better by more."""
@@ -185,8 +185,8 @@ class Tally:
 
 @dataclass(frozen=True)
 class Tried:
-    """What a setting would have done. avoided: share of the reactive scaler's overload; surely: the minimum of it over
-    each left-out day and every larger setting; price: replica-hours over those of perfect foresight."""
+    """The replay of one setting. avoided: share of the reactive scaler's overload; surely: the minimum of it over each
+    left-out day and every larger setting; price: replica-hours over those of perfect foresight."""
 
     setting: Setting
     avoided: float
@@ -306,11 +306,11 @@ class Replays:
         return Tally(np.add.reduceat(excess, begins), np.add.reduceat(paid, begins) / 60)
 
     def following(self, options: PoolOptions) -> Tally:
-        """Of a reactive scaler above the floor of each day's plan."""
+        """The tally of a reactive scaler above the floor of each day's plan."""
         return self.above(followed(self.days, options))
 
     def above(self, floor: np.ndarray) -> Tally:
-        """Of a reactive scaler above a floor (int64[minutes of the days])."""
+        """The tally of a reactive scaler above a floor (int64[minutes of the days])."""
         whole_floor = np.concatenate([np.zeros(self.lead, dtype=np.int64), floor])
         return self.tally(lambda load, site: reactive(load, site, whole_floor))
 

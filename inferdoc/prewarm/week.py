@@ -11,6 +11,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.calendar import PROBE, local_seconds
+from inferdoc.forecast.series import DAY
 from inferdoc.prewarm import WINDOWS
 
 MINUTES_PER_DAY = 1440
@@ -43,6 +45,10 @@ class WeekWindow:
         """Minute of the day at which it ends."""
         return (self.start + self.length) % MINUTES_PER_DAY
 
+    def covers(self, minute: int) -> bool:
+        """Whether a minute of the week is inside."""
+        return any((minute - day * MINUTES_PER_DAY - self.start) % MINUTES < self.length for day in self.days)
+
     @property
     def end_days(self) -> tuple[int, ...]:
         over = (self.start + self.length) // MINUTES_PER_DAY
@@ -52,13 +58,23 @@ class WeekWindow:
 def segments(floor: np.ndarray, base: int) -> list[WeekSegment]:
     """Segments of int64[10080] above `base`, by start; one over Sunday midnight is one segment. A constant floor has no
     segment."""
-    changes = np.flatnonzero(floor != np.roll(floor, 1))
+    if (floor == floor[0]).all():
+        return []
+    return sorted(differing_segments(np.full(MINUTES, base), np.maximum(floor, base)))
+
+
+def differing_segments(first: np.ndarray, second: np.ndarray) -> list[WeekSegment]:
+    """The segments in which two floors (int64[10080]) differ, both constant within each; replicas: of the second."""
+    differs = first != second
+    edges = np.flatnonzero((first != np.roll(first, 1)) | (second != np.roll(second, 1)))
     found = []
-    for i, begin in enumerate(changes.tolist()):
-        end = int(changes[(i + 1) % len(changes)])
-        if floor[begin] > base:
-            found.append(WeekSegment(begin, end if end > begin else end + MINUTES, int(floor[begin])))
-    return sorted(found)
+    for i, begin in enumerate(edges.tolist()):
+        if differs[begin]:
+            end = int(edges[(i + 1) % len(edges)])
+            found.append(WeekSegment(begin, end if end > begin else end + MINUTES, int(second[begin])))
+    if not len(edges) and differs.all():
+        found.append(WeekSegment(0, MINUTES, int(second[0])))
+    return found
 
 
 def grouped(parts: Iterable[WeekSegment]) -> list[WeekWindow]:
@@ -109,37 +125,17 @@ class Jump:
 
 def jumps(zone: ZoneInfo, begin: datetime, days: int) -> list[Jump]:
     """The clock changes of `zone` within `days` after `begin`."""
-    found = []
-    here = begin.astimezone(UTC).replace(minute=0, second=0, microsecond=0)
-    last = here + timedelta(days=days)
-    before = here.astimezone(zone).utcoffset()
-    while here < last:
-        here += timedelta(hours=6)
-        after = here.astimezone(zone).utcoffset()
-        if after != before and before is not None and after is not None:
-            moment = _exact(zone, here - timedelta(hours=6), here)
-            found.append(_jump(moment, before, after))
-        before = after
-    return found
+    times = int(begin.timestamp()) // 3600 * 3600 + PROBE * np.arange(days * DAY // PROBE + 1)
+    offsets = local_seconds(times, zone) - times
+    changed = np.flatnonzero(np.diff(offsets)).tolist()
+    return [_jump(int(times[i + 1]), int(offsets[i]), int(offsets[i + 1])) for i in changed]
 
 
-def _exact(zone: ZoneInfo, low: datetime, high: datetime) -> datetime:
-    start = low.astimezone(zone).utcoffset()
-    while high - low > timedelta(minutes=1):
-        middle = low + (high - low) / 2
-        middle = middle.replace(second=0, microsecond=0)
-        if middle.astimezone(zone).utcoffset() == start:
-            low = middle
-        else:
-            high = middle
-    return high
-
-
-def _jump(at: datetime, before: timedelta, after: timedelta) -> Jump:
-    old, new = at + before, at + after
-    first, last = min(old, new), max(old, new)
+def _jump(moment: int, before: int, after: int) -> Jump:
+    at = datetime.fromtimestamp(moment, UTC)
+    first = at + timedelta(seconds=min(before, after))
     start = first.weekday() * MINUTES_PER_DAY + first.hour * 60 + first.minute
-    return Jump(at, start, start + int((last - first).total_seconds() // 60), new > old)
+    return Jump(at, start, start + abs(after - before) // 60, after > before)
 
 
 def clear_of_jumps(floor: np.ndarray, zone: ZoneInfo, begin: datetime, days: int) -> tuple[np.ndarray, list[str]]:

@@ -15,9 +15,9 @@ from inferdoc.cli.prewarm import command
 from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.command import differ, previous_plan
-from inferdoc.prewarm.difference import differing_segments, former_pool, settled_with, with_moves
+from inferdoc.prewarm.difference import former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json, window_row
-from inferdoc.prewarm.week import SLOT, WeekWindow, starts_a_day, steps, within_budget
+from inferdoc.prewarm.week import SLOT, WeekWindow, differing_segments, starts_a_day, steps, within_budget
 
 
 def ragged() -> np.ndarray:

@@ -1,4 +1,4 @@
-"""What all emitters share: options, the object they aim at, cron words, and YAML with the plan's stamp."""
+"""Shared parts of all emitters: options, cron expressions, and YAML with the plan's stamp."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def stamp_line(plan: PlanRow) -> str:
 
 
 def labels(pool: str) -> dict[str, str]:
-    """Of objects that are ours alone: by these they are found again and pruned. A label holds 63 characters."""
+    """Labels of our own objects, by which they are selected and pruned. A label value has at most 63 characters."""
     return {"app.kubernetes.io/managed-by": "inferdoc", PART: "prewarm", POOL: short_name(pool, limit=63)}
 
 

@@ -101,7 +101,7 @@ def _by_hand(patched: PatchTarget) -> str:
 
 
 def image_line(image: str) -> str:
-    """What the jobs run, for a comment."""
+    """A comment line about the image of the jobs."""
     return f"The jobs run {image}: build it from packaging/Containerfile, push it, and name it with --image."
 
 
@@ -162,7 +162,7 @@ def expiry_by_stamp(
 
 
 def expiry_name(pool: str) -> str:
-    """Of the CronJob that ends a pool's plan."""
+    """The name of the CronJob that ends a pool's plan."""
     return short_name("prewarm", pool, EXPIRY)
 
 
@@ -299,7 +299,7 @@ STAMP_OPTIONS = {
     "--base": PLAN_BASE,
     "--zone": ZONE,
 }
-"""What of a plan's stamp a command says beside the pool."""
+"""Options of `prewarm hold` that carry the plan's stamp."""
 
 
 def hold_words(

@@ -12,17 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import (
-    TRIGGERS,
-    EmitOptions,
-    chosen,
-    cron,
-    fresh,
-    labels,
-    stamp_line,
-    stamps,
-    to_yaml,
-)
+from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, image_line
 from inferdoc.prewarm.emit.kinds import (
     SCALED_OBJECT,
@@ -91,7 +81,7 @@ def untouched(triggers: list[dict[str, Any]], record: str) -> bool:
 
 
 def _digest(trigger: dict[str, Any]) -> str:
-    """Of what was written: defaults that the API server fills in do not count."""
+    """The digest of the fields that we write: defaults that the API server fills in do not count."""
     content = {key: trigger.get(key) for key in ("type", "name", "metadata")}
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
 
@@ -298,8 +288,8 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
 
 
 def refuse_llm_service(existing: dict[str, Any], where: tuple[str, ...], top: int) -> dict[str, Any]:
-    """What scales the service, at the path `where`. InferdocError where nothing does, or where it could not hold the
-    plan; top: the highest floor of the plan."""
+    """The scaling stanza of the service at the path `where`. InferdocError if there is none, or if its maximum is below
+    the plan; top: the highest floor of the plan."""
     if existing.get("kind") != "LLMInferenceService":
         raise wrong_kind(existing, "LLMInferenceService")
     name, scaling = look(existing, "metadata", "name"), look(existing, *where)

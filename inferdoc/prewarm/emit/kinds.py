@@ -31,15 +31,15 @@ def part_of(obj: dict[str, Any], domain: str) -> dict[str, Any]:
 
 
 def in_domain(annotations: Mapping[str, T], domain: str) -> dict[str, T]:
-    """Annotations of ours as they stand on an object for a part."""
+    """Our annotations under the domain of a part of an object."""
     return {f"{domain}/{key.partition('/')[2]}": value for key, value in annotations.items()}
 
 
 @dataclass(frozen=True)
 class TriggerPlace:
-    """Where a kind of object holds KEDA's triggers. word: of a command line; resource: as RBAC names it; scaling: path
-    of the stanza, and within it triggers, floor and ceiling; absent: the floor of an object that gives none; domain: of
-    our record."""
+    """The place of KEDA's triggers on a kind of object. word: of a command line; resource: as RBAC names it; scaling:
+    path of the stanza, and within it triggers, floor and ceiling; absent: the floor of an object without the field;
+    domain: of our record."""
 
     word: str
     kind: str
@@ -94,11 +94,11 @@ SCALED_OBJECT = TriggerPlace(
 SERVICE = _of_service("llm-service-keda", ("spec", "scaling"), DOMAIN)
 SERVICE_PREFILL = _of_service("llm-service-prefill-keda", ("spec", "prefill", "scaling"), PREFILL_DOMAIN)
 PLACES = {place.word: place for place in (SCALED_OBJECT, SERVICE, SERVICE_PREFILL)} | {"ScaledObject": SCALED_OBJECT}
-"""By what `--target` calls them."""
+"""Places by the word of `--target`."""
 
 
 def place_on(obj: dict[str, Any] | None, role: str) -> TriggerPlace:
-    """Where the triggers of a pool of this role stand on an object."""
+    """The place of the triggers of a pool of this role on an object."""
     if (obj or {}).get("kind") != "LLMInferenceService":
         return SCALED_OBJECT
     return SERVICE_PREFILL if role == "prefill" else SERVICE
