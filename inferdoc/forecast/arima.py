@@ -80,7 +80,7 @@ def _quiet() -> Iterator[None]:
 def named_model(name: str, rows: Rows, combined: MethodForecast) -> MethodForecast:
     """The model's forecast, or the combination with a note that says why the model could not be fitted."""
     if rows.count < MIN_ROWS:
-        note = f"{name} needs at least {MIN_ROWS} days of history; the combination stands in"
+        note = f"{name} needs at least {MIN_ROWS} days of history; the combination is used"
         return replace(combined, notes=(note,))
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
@@ -94,7 +94,7 @@ def named_model(name: str, rows: Rows, combined: MethodForecast) -> MethodForeca
                 if upto >= MIN_ROWS - 1:
                     past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
     except UNFIT as fault:
-        note = f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in"
+        note = f"{name} could not be fitted ({str(fault)[:80]}); the combination is used"
         return replace(combined, notes=(note,))
     return MethodForecast(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
 

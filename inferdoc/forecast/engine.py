@@ -234,7 +234,7 @@ def _trial(folded: Folded, trials: Trials, name: str) -> np.ndarray:
 
 def best_baseline(trials: Trials, rivals: dict[str, np.ndarray]) -> str:
     """The baseline with the least squared error on the user's own recent past, in square-root space; the last value is
-    too erratic to stand in for a day, and the flat level stands in where nothing could be measured."""
+    too erratic for a whole day, and the flat level is used if nothing could be measured."""
     usable = trials.usable
     found = {}
     for name, past in rivals.items():
@@ -319,7 +319,7 @@ def _per_step(
 
 
 def achieved(made: MethodForecast, levels: tuple[float, ...]) -> dict[float, float]:
-    """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead), at the
+    """Coverage on the back-tested days, each scored with the residuals of the other days (first day of lead), at the
     levels that the forecast goes by."""
     values = made.residuals.values[:, 0]
     used = np.flatnonzero(np.isfinite(values).any(axis=1))

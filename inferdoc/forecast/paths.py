@@ -295,7 +295,7 @@ NEIGHBOURS, MIN_DAYS, MIN_KNOWN = 4, 3, 0.5
 OTHER_KIND = 8.0
 """How far away a day of another kind is, in usual distances: a working day before a weekend is like another one."""
 NEAREST = 0.1
-"""Added to distances, so that one day that is all but the same does not stand alone."""
+"""Added to distances, so that one almost identical day does not get all the weight."""
 
 
 def like_days(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:

@@ -30,9 +30,9 @@ class Forecast:
     in level and never negative, in the unit of the input; method: what made the numbers; weights: share of each path on
     the first day; folds: back-tested days; skill: 1 - MSE(method) / MSE(flat level) on them, None if it could not be
     measured; errors: mean absolute error per step of the method and of each rival on the same bins, unit of the input;
-    coverage: nominal level -> share of back-tested bins at or below that quantile, each day judged by the other
-    days; missed: share of the last day's bins above the band that was forecast for them, None where that was not
-    kept; candidates: the paths of a combination, by weight; arima: the model among them, or why there is none."""
+    coverage: nominal level -> share of back-tested bins at or below that quantile, each day scored with the residuals
+    of the others; missed: share of the last day's bins above the band that was forecast for them, None where that was
+    not kept; candidates: the paths of a combination, by weight; arima: the model among them, or why there is none."""
 
     name: str
     unit: str

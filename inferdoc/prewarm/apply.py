@@ -28,7 +28,7 @@ from inferdoc.prewarm.emit.kinds import (
     put,
 )
 from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
-from inferdoc.prewarm.emit.patches import refuse_hpa, refuse_inference_service
+from inferdoc.prewarm.emit.patches import refuse_object
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 from inferdoc.prewarm.record import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 
@@ -148,13 +148,8 @@ def _refused(
     if state.pool is not None:
         refuse_other_place(state.pool.row, options, found)
     try:
-        if state.desired is not None and patched.kind == "HorizontalPodAutoscaler":
-            refuse_hpa(found, state.desired.top)
-        if state.desired is not None and patched.kind == "InferenceService":
-            refuse_inference_service(found)
-        if state.desired is not None and patched.kind == "LLMInferenceService":
-            refuse_llm_service(found, patched.field[:-1], state.desired.top)
         if state.desired is not None:
+            refuse_object(patched, found, state.desired.top)
             refuse_above_ceiling(patched, str(options.name), state.desired.top, own, options.maximum, found)
     except InferdocError as fault:
         return PlanState(why=str(fault), fault=fault)

@@ -49,7 +49,7 @@ KINDS = "cronjobs,serviceaccounts,roles,rolebindings"
 
 
 def apply_jobs(state: PlanState, options: EmitOptions, really: bool) -> Applied:
-    """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is looked at in any
+    """The floor first, then the jobs; what a failure leaves undone, the next run does. The object is read in any
     case."""
     patched = patch_target_of(options.kind or "HorizontalPodAutoscaler")
     result = apply(state, patched.kind, options, really, look_first=True)
@@ -186,7 +186,7 @@ def release(target: str, options: EmitOptions, only_expired: bool, really: bool,
     nothing of ours is left."""
     place = PLACES.get(target)
     target_object = place or patch_target_of(target)
-    state = PlanState(why="given back")
+    state = PlanState(why="released")
     try:
         found = part_of(
             kubectl.get(target_object.kubectl_resource, str(options.name), options.namespace), target_object.domain

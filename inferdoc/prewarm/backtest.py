@@ -47,7 +47,7 @@ NAIVE = Policy("naive floor", 0.5, TARGET, False)
 class Trial:
     """Options of a back-test. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
     history needs 20 replicas at 70 %); cold_start: seconds; days: replayed at the end of the series; quantile: instead
-    of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made anew each day) is
+    of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made again each day) is
     replayed too."""
 
     cold_start: int
@@ -189,7 +189,7 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
 
 
 def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
-    """The balanced plan as a weekly schedule, made anew each day from what was known then."""
+    """The balanced plan as a weekly schedule, made again each day from what was known then."""
     options = PoolOptions(
         request=Request(7 * DAY, trial.zone),
         policy=POLICIES["balanced"],

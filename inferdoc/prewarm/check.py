@@ -64,18 +64,19 @@ def planned_floor(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOpt
     """int64[count]: the plan's windows, in groups for a LeaderWorkerSet, and never under what the object has of its
     own."""
     planned = reference_check.intent(span, msgspec.to_builtins(plan.pools[0]))
-    if target == "lws":
+    if target_of(target).grouped:
         planned = -(-planned // options.per_group)
     return np.asarray(np.maximum(planned, _own(span, plan, target, options)))
 
 
 def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
-    existing = options.existing
-    if existing is None or existing.get("kind") == "CustomResourceDefinition":
+    existing, known = options.existing, target_of(target)
+    left_to_object = known.states == "moment" and known.over_existing is None
+    if existing is None or left_to_object or existing.get("kind") == "CustomResourceDefinition":
         return np.zeros(span.count, dtype=np.int64)
     scaled = _keda_spec(existing, plan)
     if scaled is None:
-        patched = patch_target_of("hpa") if target == "hpa" else patched_object(target, options, plan)
+        patched = known.over_existing or patched_object(target, options, plan)
         return np.full(span.count, own_floor(part_of(existing, patched.domain), look(existing, *patched.field)))
     place = place_on(existing, plan.pools[0].role)
     base = own_floor(part_of(existing, place.domain), scaled.get("minReplicaCount"), place.absent)
@@ -160,7 +161,7 @@ def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
         own = msgspec.structs.replace(plan, pools=[row])
         if target_of(target).states == "moment":
             span = MinuteSpan(int(options.now) // 60, 1)
-            planned = planned_floor(span, own, target, _without_existing(target, options))
+            planned = planned_floor(span, own, target, options)
             found = _stated(own, text, target, options, int(planned[0]))
         elif set_by_hand(options.existing, row.role):
             return
@@ -251,7 +252,7 @@ def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
     patched = patched_object(target, options, plan)
-    base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
+    base = -(-plan.pools[0].base // options.per_group) if target_of(target).grouped else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
         base = own_floor(part_of(options.existing, patched.domain), look(options.existing, *patched.field))
     return reference_check.ending_faults(found, patched.word, plan.valid_until, base)
@@ -262,7 +263,7 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> T
     before."""
     begin = -(-int(plan.generated_at.timestamp()) // 60)
     span = MinuteSpan(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
-    planned = planned_floor(span, plan, target, _without_existing(target, options))
+    planned = planned_floor(span, plan, target, options)
     changes = np.flatnonzero(np.diff(planned)) + 1
     moments = np.unique(np.concatenate([[0], changes, changes - 1]))
     for at in moments.tolist():
@@ -271,11 +272,6 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> T
         if not found.ok:
             return found
     return TargetCheck(target, zone, len(moments), 0)
-
-
-def _without_existing(target: str, options: EmitOptions) -> EmitOptions:
-    """Only the floor of an HPA is raised to the current one: other targets leave that to the object."""
-    return options if target == "hpa" else replace(options, existing=None)
 
 
 def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, planned: int) -> TargetCheck:

@@ -229,7 +229,7 @@ def parse(raw: bytes, where: str) -> PlanRow:
         raise InferdocError(f"{where}: schema `{plan.schema}`, expected `{SCHEMA}`; make the plan with this version")
     if stamped(plan).plan_id != plan.plan_id:
         raise InferdocError(
-            f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then plan anew"
+            f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then make a new plan"
         )
     names = [pool.name for pool in plan.pools]
     if len(set(names)) < len(names):

@@ -221,8 +221,7 @@ class PlanOptions:
         return {pool for own in given for pool in own}
 
     def _followed(self, pool: str) -> bool | None:
-        """Whether the plan before acts on the forecast of a pool; None where there was none, or it could not be
-        judged."""
+        """Whether the plan before acts on the forecast of a pool; None if there was no plan, or no measured skill."""
         row = next((row for row in self.previous.pools if row.name == pool), None) if self.previous else None
         return None if row is None or row.forecast.skill is None else not row.forecast.abstained
 

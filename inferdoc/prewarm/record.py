@@ -99,7 +99,7 @@ def refuse_other_pool(found: dict[str, Any], pool: str) -> None:
     if other is not None and other != pool:
         raise InferdocError(
             f"{found.get('kind')} {meta.get('name')} holds the floor of pool {other}, not of {pool}: "
-            f"give it back first with --pool {other}"
+            f"release it first with --pool {other}"
         )
 
 

@@ -134,8 +134,8 @@ def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) ->
 
 
 def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], kind: str) -> np.ndarray:
-    """int64[count]: the floor that the CronJobs hold on an object where nobody sets one by hand. The one that ends the
-    plan is judged by itself. kind: short word of the object."""
+    """int64[count]: the floor that the CronJobs set on an object without changes by hand. The CronJob that ends the
+    plan is checked separately. kind: short word of the object."""
     events = []
     for job in _weekly(objects):
         level = _hold_floor(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], kind)
@@ -190,7 +190,7 @@ def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, bas
 def release_faults(objects: list[dict[str, Any]], word: str) -> list[str]:
     """Faults of the CronJob that restores an object with triggers when its plan has expired; empty if it reads that
     object at least once an hour, all year, goes itself then, and the rights beside it are those that it needs. word:
-    what `--target` calls the object, which stands first."""
+    the word of `--target` for the object, which comes first."""
     scaled, jobs = objects[0], [o for o in objects if o["kind"] == "CronJob"]
     if len(jobs) != 1:
         return [f"{len(jobs)} CronJobs give the {scaled['kind']} back, expected 1"]

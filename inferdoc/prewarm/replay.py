@@ -242,7 +242,7 @@ def replay_grid(series: LoadSeries, options: PoolOptions) -> GridReplay:
     if count < FEWEST_DAYS:
         raise InferdocError(f"{clean.days:.1f} days of history, a back-test takes at least {KNOWN_DAYS + FEWEST_DAYS}")
     settings = [*dict.fromkeys((*options.grid, Setting(options.policy.quantile, options.safety)))]
-    # ARIMA is left out: its share of a combination is small, and each day would take its fit anew.
+    # ARIMA is left out: its share of a combination is small, and each day would need a new fit.
     brief = replace(options, request=replace(options.request, arima_seconds=0.0))
     days = walk(clean, brief, clean.end - count * DAY, [setting.quantile for setting in settings])
     acted = np.array([not day.result.abstained for day in days])

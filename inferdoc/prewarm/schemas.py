@@ -26,7 +26,7 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ObjectMeta(Strict):
-    """finalizers, ownerReferences: of an object that stands in a cluster already."""
+    """finalizers, ownerReferences: of an object that already exists in a cluster."""
 
     name: Name
     namespace: str = "default"

@@ -28,8 +28,8 @@ DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 @dataclass(frozen=True)
 class EmitOptions:
     """pool: which pool of the plan (None = the only one); name: of the object that is scaled (default: the pool's
-    name); namespace; existing: the object as it stands in the cluster, where merging needs it; now: Unix seconds;
-    maximum: of replicas, whatever the plan says; cluster: that kubectl changes."""
+    name); namespace; existing: the object in the cluster, if merging needs it; now: Unix seconds; maximum: of replicas,
+    whatever the plan says; cluster: that kubectl changes."""
 
     now: float
     pool: str | None = None

@@ -261,7 +261,7 @@ def cron_object(
 
 
 def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
-    """A Job that runs one command as nobody, bounded in time and tries."""
+    """A Job that runs one command without root rights, with limits on time and retries."""
     container = {
         "name": "prewarm",
         "image": image,

@@ -48,11 +48,11 @@ def merged_triggers(old: list[dict[str, Any]], planned: list[dict[str, Any]], re
     """The user's triggers with those the plan wants. record: as a former merge left it; None: there was none, so that
     every trigger under our prefix is ours.
 
-    A trigger of ours that was changed by hand is the user's from then on and stands in for the plan's of that name; one
-    that was taken out by hand stays out until the plan wants another. InferdocError where nothing at all scales the
-    object yet."""
+    A trigger of ours that was changed by hand is the user's from then on and replaces the plan's of that name; one that
+    was taken out by hand stays out until the plan wants another. InferdocError where nothing at all scales the object
+    yet."""
     if not old:
-        raise InferdocError("the object has no triggers at all; a floor needs an autoscaler to stand under")
+        raise InferdocError("the object has no triggers at all; a floor needs an autoscaler")
     placed = None if record is None else _placed(record)
     kept, notes = [], []
     for trigger in old:
@@ -61,7 +61,9 @@ def merged_triggers(old: list[dict[str, Any]], planned: list[dict[str, Any]], re
             kept.append(trigger)
         elif placed is not None and placed.get(name) != _digest(trigger):
             kept.append(trigger)
-            notes.append(f"trigger {name} was changed by hand and is kept as the user's; delete it to give it back")
+            notes.append(
+                f"trigger {name} was changed by hand and is kept as the user's; delete it to restore the plan's"
+            )
     theirs = {str(trigger.get("name", "")) for trigger in kept}
     there = {str(trigger.get("name", "")) for trigger in old}
     ours = []

@@ -176,8 +176,8 @@ PATCH_TARGETS = {
             "horizontalpodautoscalers",
             ("spec", "minReplicas"),
             least=1,
-            note="maxReplicas must be at least the plan's maximum, and the workload must stand at 1 replica or more: "
-            "an HPA whose target is at 0 sleeps.",
+            note="maxReplicas must be at least the plan's maximum, and the workload must have 1 replica or more: "
+            "an HPA whose target is at 0 is inactive.",
         ),
         PatchTarget(
             "Deployment",

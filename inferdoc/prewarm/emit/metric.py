@@ -24,7 +24,7 @@ HELP = {
     UNTIL: "When the plan behind the floor stops being valid.",
     MAXIMUM: "Replicas that the plan never exceeds.",
     BUDGET: "Replica-hours a week that the floor may cost.",
-    SET: "Floor that stands on the object since the last run of apply.",
+    SET: "Floor of the object since the last run of apply.",
     APPLIED: "When apply last settled the object.",
     UNFOLLOWED: "1 where the last run of apply had no plan to follow (stale, gone, not fit for the object), else 0.",
 }

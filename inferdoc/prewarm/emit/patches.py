@@ -10,8 +10,8 @@ from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
-from inferdoc.prewarm.emit.keda import llm_service
-from inferdoc.prewarm.emit.kinds import look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.keda import llm_service, refuse_llm_service
+from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
 from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
@@ -68,12 +68,23 @@ def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
     if isinstance(limit, int) and limit < top:
         raise InferdocError(f"HPA {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
     if look(existing, "status", "currentReplicas") == 0:
-        raise InferdocError(f"HPA {name} stands at 0 replicas and sleeps; scale its workload to 1 first")
+        raise InferdocError(f"HPA {name} is at 0 replicas and inactive; scale its workload to 1 first")
     notes = look(existing, "metadata", "annotations") or {}
     by_git = any("argocd" in key or "fluxcd" in key for key in [*notes, *marks])
     kept = by_git or marks.get("app.kubernetes.io/managed-by") == "Helm"
     advice = "This HPA is kept in git: ignore differences on /spec/minReplicas there, or keep the plan in git."
     return [advice] if kept else []
+
+
+def refuse_object(patched: PatchTarget, existing: dict[str, Any], top: int) -> None:
+    """Raises InferdocError for an object that would undo or ignore a plan, or is too small for it. top: the highest
+    floor of the plan."""
+    if patched.kind == "HorizontalPodAutoscaler":
+        refuse_hpa(existing, top)
+    elif patched.kind == "InferenceService":
+        refuse_inference_service(existing)
+    elif patched.kind == "LLMInferenceService":
+        refuse_llm_service(existing, patched.field[:-1], top)
 
 
 def kserve(plan: PlanRow, options: EmitOptions) -> str:
@@ -160,9 +171,9 @@ def _read_hpa(text: str, _: str) -> int:
 
 
 TARGETS = {
-    "hpa": PrewarmTarget(hpa, "moment", read_moment=_read_hpa),
+    "hpa": PrewarmTarget(hpa, "moment", over_existing=patch_target_of("hpa"), read_moment=_read_hpa),
     "cronjob": PrewarmTarget(cronjob, patched=patch_target_of("hpa")),
     "kserve": PrewarmTarget(kserve, patched=patch_target_of("kserve")),
     "wva": PrewarmTarget(wva, patched=patch_target_of("wva")),
-    "lws": PrewarmTarget(lws, patched=patch_target_of("lws")),
+    "lws": PrewarmTarget(lws, patched=patch_target_of("lws"), grouped=True),
 }

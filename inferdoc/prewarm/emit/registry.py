@@ -26,6 +26,9 @@ class PrewarmTarget:
     states: what the text contains: the floor of each minute of the week, that of one moment, or no floor.
     manifests: the text is Kubernetes objects.
     patched: the kind of object whose floor its CronJobs patch.
+    grouped: the replicas of the object are groups (`--per-group`).
+    over_existing: the kind of existing object whose floor is a minimum of the text; other targets leave that to the
+        object.
     read_week: int64[minutes], the floor that the text gives, by the rules of what runs it and not by code of `emit`.
         The last argument is int64[minutes]: what `prewarm apply` sets at each minute. None: read as Kubernetes objects.
     read_moment: text and pool -> the floor that the text states, None for a text that points to the plan.
@@ -35,6 +38,8 @@ class PrewarmTarget:
     states: Literal["week", "moment", "nothing"] = "week"
     manifests: bool = True
     patched: PatchTarget | None = None
+    grouped: bool = False
+    over_existing: PatchTarget | None = None
     read_week: Callable[[MinuteSpan, str, EmitOptions, np.ndarray], np.ndarray] | None = None
     read_moment: Callable[[str, str], int | None] = lambda _text, _pool: None
 
