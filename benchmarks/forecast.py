@@ -114,8 +114,7 @@ def naive(name: str) -> Method:
     """A rival, with the 95 % of its own past errors (in square-root space) as band."""
 
     def method(past: LoadSeries, zone: str, ahead: int) -> tuple[np.ndarray, np.ndarray]:
-        from inferdoc.forecast.baselines import BASELINES
-        from inferdoc.forecast.paths import Folded, fill_gaps
+        from inferdoc.forecast.paths import BASELINES, Folded, fill_gaps
 
         rows = fold(past, ZoneInfo(zone), ahead)
         folded = Folded(rows, fill_gaps(rows))

@@ -19,14 +19,11 @@ from forecast import read
 from measured import measured_line
 
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.outage import without_outages
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import Rate
+from inferdoc.forecast.series import DAY, LoadSeries, Rate, without_outages
 from inferdoc.prewarm.backtest import default_capacity
-from inferdoc.prewarm.build import Capacity, PoolOptions, ahead_at, unit_of
-from inferdoc.prewarm.policy import AVOIDED, POLICIES, PRICE, Limits, Setting, settings_of
-from inferdoc.prewarm.replay import WalkedDay, followed, oracle, reactive, walk
-from inferdoc.prewarm.tune import Replays, Tally, tuned, with_setting
+from inferdoc.prewarm.build import ahead_at, unit_of
+from inferdoc.prewarm.plan_options import AVOIDED, POLICIES, PRICE, Capacity, Limits, PoolOptions, Setting, settings_of
+from inferdoc.prewarm.replay import Replays, Tally, WalkedDay, followed, oracle, reactive, tuned, walk, with_setting
 
 MOST = 100_000
 

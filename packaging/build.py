@@ -22,8 +22,7 @@ import yaml
 from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.provisioning import KUSTOMIZATION, kustomization
-from inferdoc.prewarm.emit.parts import SCALED_OBJECT
-from inferdoc.prewarm.emit.patch_target import PATCH_TARGETS
+from inferdoc.prewarm.emit.kinds import PATCH_TARGETS, SCALED_OBJECT
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -56,7 +55,8 @@ def targets() -> str:
     place = SCALED_OBJECT
     verbs = ["get", "patch", "delete"]
     rights[place.word] = {"group": place.group, "resource": place.resource, "verbs": verbs}
-    return yaml_text(rights, "The calls of each: inferdoc/prewarm/apply.py, triggered.py. A test holds them together.")
+    calls = "The calls of each: inferdoc/prewarm/apply.py, apply_command.py. A test holds them together."
+    return yaml_text(rights, calls)
 
 
 def schema() -> str:

@@ -1,10 +1,10 @@
-"""The past of recording rules: what they would have recorded of raw samples, had they been loaded then.
+"""Backfills recording rules: what they would have recorded from raw samples.
 
-Rules rest on what others record. So they are asked level by level of a Prometheus of our own that holds the raw samples
-and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from rules` does with one.
-A series that ends is seen for five minutes more: no text format carries the mark by which a server knows at once. Of
-what a pod is there must be one series at a time, or nothing can be joined with it: where it changes, what was told of
-the pod before ends so much earlier.
+Recording rules read what other recording rules write. So they are evaluated level by level in a private Prometheus that
+stores the raw samples and the levels below, each at the interval of its group: what `promtool tsdb create-blocks-from
+rules` does with one level. A series that ends stays visible for five more minutes, because no text format has a
+staleness marker. A pod has one info series at a time, otherwise joins fail: where it changes, the earlier series ends
+five minutes early.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import fcntl
 import itertools
 import os
 import shutil
+import socket
+import subprocess
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,23 +28,82 @@ import requests
 
 from inferdoc.backtest.recording import series_text
 from inferdoc.backtest.replay import METRIC, RuleSet
-from inferdoc.backtest.scratch_server import serving
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.generate.pod_info import ONE_OF_A_POD, POD
 from inferdoc.generate.promtool import create_blocks
 from inferdoc.times import length_of
 
+MISSING = "prometheus is not on the PATH; rules are evaluated by it (Debian and Ubuntu: apt-get install prometheus)"
+START_SECONDS, STOP_SECONDS, TRIES = 60, 20, 3
+
+
+@contextmanager
+def serving(folder: Path) -> Iterator[str]:
+    """The address of a server over the blocks in folder/data; it is stopped in any case. Raises InferdocError."""
+    program = shutil.which("prometheus")
+    if program is None:
+        raise InferdocError(MISSING)
+    (folder / "prometheus.yml").write_text("global: {}\n", "utf-8")
+    for _ in range(TRIES):  # another process may take the port in between
+        address = f"127.0.0.1:{_free_port()}"
+        options = {
+            "config.file": folder / "prometheus.yml",
+            "storage.tsdb.path": folder / "data",
+            "storage.tsdb.retention.time": "100y",
+            "web.listen-address": address,
+            "log.level": "warn",
+        }
+        command = [program, *(f"--{name}={value}" for name, value in options.items())]
+        with (folder / "log").open("wb") as log:
+            process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            if _is_ready(process, address):
+                yield f"http://{address}"
+                return
+        finally:
+            _stop(process)
+    log_lines = (folder / "log").read_text("utf-8", "replace").splitlines()
+    raise InferdocError(f"{program} does not start: {log_lines[-1] if log_lines else 'its log is empty'}")
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _is_ready(process: subprocess.Popen[bytes], address: str) -> bool:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end and process.poll() is None:
+        try:
+            if requests.get(f"http://{address}/-/ready", timeout=2).status_code == 200:
+                return True
+        except requests.exceptions.RequestException:
+            pass
+        time.sleep(0.05)
+    return False
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.wait(STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
 INTERVAL = "1m"
-"""Of a group that names none, as Prometheus has it."""
+"""Evaluation interval of a group that sets none: Prometheus' default."""
 MOST_POINTS = 10_000
-"""Points of a series in one answer; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
+"""Points of a series in one response; Prometheus refuses more than 11,000 (web/api/v1/api.go)."""
 ANSWER_SECONDS = 300
 LOOKBACK_SECONDS = 300
-"""For so long a server sees the last sample of a series (--query.lookback-delta)."""
+"""How long a server returns the last sample of a series (--query.lookback-delta)."""
 STAGE = ".inferdoc-backfill"
-"""A server reads no folder of this name."""
+"""Prometheus ignores a folder of this name."""
 LONGEST_BLOCK = "768h"
-"""Of the blocks that only we read."""
+"""Block duration of the private server."""
 
 
 class RecordingRule(NamedTuple):
@@ -55,7 +117,7 @@ class RecordingRule(NamedTuple):
 
 @dataclass
 class Backfilled:
-    """What was written: series and samples, by rules that had any."""
+    """Counts of what was written: rules with output, series and samples."""
 
     rules: int = 0
     series: int = 0
@@ -94,7 +156,7 @@ def recording_rules(rules: RuleSet) -> list[RecordingRule]:
 
 
 def levels(rules: Sequence[RecordingRule]) -> list[list[RecordingRule]]:
-    """The rules such that each level needs only those before it. Raises InferdocError where records rest on each other
+    """The rules such that each level needs only those before it. Raises InferdocError if records depend on each other
     in a circle."""
     below: dict[str, set[str]] = {}
     known = {rule.record for rule in rules}
@@ -105,7 +167,7 @@ def levels(rules: Sequence[RecordingRule]) -> list[list[RecordingRule]]:
     while known - done:
         level = {name for name in known - done if below[name] <= done}
         if not level:
-            raise InferdocError(f"records that rest on each other: {', '.join(sorted(known - done))}")
+            raise InferdocError(f"recording rules depend on each other in a circle: {', '.join(sorted(known - done))}")
         found.append([rule for rule in rules if rule.record in level])
         done |= level
     return found
@@ -116,28 +178,28 @@ def backfill(
 ) -> Backfilled:
     """Writes what the rules would have recorded as blocks. raw: OpenMetrics text with timestamps; span: first and last
     evaluation, seconds since 1970; blocks: the folder for them. Raises InferdocError."""
-    told, ordered = Backfilled(), levels(recording_rules(rules))
+    counts, ordered = Backfilled(), levels(recording_rules(rules))
     with tempfile.TemporaryDirectory(prefix="inferdoc-") as name, Path(name, "whole.om").open("wb") as whole:
         folder = Path(name)
         create_blocks(raw, folder / "data", LONGEST_BLOCK)
         for number, level in enumerate(ordered, start=1):
             say(f"level {number} of {len(ordered)}: {len(level)} rules")
-            text, before = folder / "level.om", told.samples
+            text, before = folder / "level.om", counts.samples
             with serving(folder) as address, text.open("wb") as stream:
                 for record in dict.fromkeys(rule.record for rule in level):
                     of_record = [rule for rule in level if rule.record == record]
-                    stream.writelines(line.encode() for line in _lines(address, of_record, span, told))
-            if told.samples > before:
+                    stream.writelines(line.encode() for line in _lines(address, of_record, span, counts))
+            if counts.samples > before:
                 with text.open("rb") as stream:
                     shutil.copyfileobj(stream, whole)
-                _end(text)
+                _write_end(text)
                 create_blocks(text, folder / "data", LONGEST_BLOCK)
         whole.flush()
-        if told.samples:
-            _end(Path(whole.name))
+        if counts.samples:
+            _write_end(Path(whole.name))
             with _staged(blocks) as written:
                 create_blocks(Path(whole.name), written)
-    return told
+    return counts
 
 
 @contextmanager
@@ -163,25 +225,27 @@ def _staged(blocks: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _end(text: Path) -> None:
+def _write_end(text: Path) -> None:
     with text.open("ab") as stream:
         stream.write(b"# EOF\n")
 
 
-def _lines(address: str, rules: Sequence[RecordingRule], span: tuple[float, float], told: Backfilled) -> Iterator[str]:
-    """The samples of one record, in OpenMetrics; of several rules that record it, those of each."""
-    begun = False
+def _lines(
+    address: str, rules: Sequence[RecordingRule], span: tuple[float, float], counts: Backfilled
+) -> Iterator[str]:
+    """The samples of one record in OpenMetrics, from every rule that writes it."""
+    started = False
     for rule in rules:
         evaluated = _evaluated(address, rule, span)
         recorded = _by_name(rule, _one_at_a_time(evaluated) if rule.record in ONE_OF_A_POD else evaluated)
-        if recorded and not begun:
+        if recorded and not started:
             yield f"# TYPE {rule.record} gauge\n"
-            begun = True
+            started = True
         for name, values in recorded.items():
-            told.samples += len(values)
+            counts.samples += len(values)
             yield from (f"{name} {value} {at:.3f}\n" for at, value in sorted(values.items()))
-        told.series += len(recorded)
-        told.rules += bool(recorded)
+        counts.series += len(recorded)
+        counts.rules += bool(recorded)
 
 
 def _by_name(rule: RecordingRule, evaluated: Iterable[_RangeSeries]) -> dict[str, dict[float, str]]:
@@ -196,7 +260,7 @@ def _by_name(rule: RecordingRule, evaluated: Iterable[_RangeSeries]) -> dict[str
 
 
 def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:
-    """The series without the samples that would still be seen when another one of the same pod begins."""
+    """The series without the samples that would still be visible when the next series of the same pod starts."""
     series = list(evaluated)
     at: dict[tuple[str, ...], list[tuple[float, int]]] = {}
     for number, one in enumerate(series):
@@ -215,7 +279,7 @@ def _one_at_a_time(evaluated: Iterable[_RangeSeries]) -> list[_RangeSeries]:
 
 
 def _another_begins(samples: Sequence[tuple[float, int]], place: int) -> bool:
-    """Whether a sample of another series follows while this one is seen. samples: times and numbers of series."""
+    """Whether a sample of another series follows while this one is visible. samples: times and numbers of series."""
     time, number = samples[place]
     following = itertools.takewhile(lambda sample: sample[0] - time <= LOOKBACK_SECONDS, samples[place + 1 :])
     return any(other != number for _, other in following)
@@ -235,7 +299,7 @@ def _evaluated(address: str, rule: RecordingRule, span: tuple[float, float]) -> 
             body = requests.post(f"{address}/api/v1/query_range", data=form, timeout=ANSWER_SECONDS).content
             answer = msgspec.json.decode(body, type=_RangeAnswer)
         except (requests.exceptions.RequestException, *NOT_JSON) as error:
-            raise InferdocError(f"{rule.record}: the server that evaluates it does not answer: {error}") from None
+            raise InferdocError(f"{rule.record}: the server that evaluates it does not respond: {error}") from None
         if answer.status != "success" or answer.data is None:
             raise InferdocError(f"{rule.record}: cannot be evaluated: {answer.error}")
         yield from answer.data.result

@@ -1,4 +1,4 @@
-"""What was scraped, as columns: the input of a back-test, cut to a stretch and to the metrics that rules read."""
+"""Scraped samples as columns: the input of a back-test, cut to a time range and to the metrics that rules read."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from inferdoc.source.prometheus_answers import AnswerSeries
 FILE = "labels.json"
 
 
-class Told(msgspec.Struct, frozen=True):
-    """One recording.
+class RecordingLabels(msgspec.Struct, frozen=True):
+    """Ground truth of one recording.
 
-    expected: causes that are right, the preferred one first; edge_accepts: others that may be named; healthy_pods:
-    pods that nothing may be said of; onset: of the mechanism; onset_latest: when its harm is first seen, where that is
+    expected: correct causes, the preferred one first; edge_accepts: further causes that are accepted; healthy_pods:
+    pods that must have no finding; onset: when the fault starts; onset_latest: when its impact is first visible, if
     later; both seconds since the epoch.
     """
 
@@ -48,15 +48,15 @@ class Told(msgspec.Struct, frozen=True):
 
     @property
     def impact(self) -> float | None:
-        """When users first feel it."""
+        """When users are first affected."""
         return self.onset if self.onset_latest is None else self.onset_latest
 
 
 class _Labels(msgspec.Struct):
-    recordings: tuple[Told, ...]
+    recordings: tuple[RecordingLabels, ...]
 
 
-def read_labels(folder: Path) -> tuple[Told, ...]:
+def read_labels(folder: Path) -> tuple[RecordingLabels, ...]:
     """The labels of a folder of recordings. Raises InferdocError where they cannot be read."""
     path = folder / FILE
     try:
@@ -88,7 +88,7 @@ class Points:
 
 @dataclass(frozen=True)
 class ScrapedSeries:
-    """name: what reports call it; series: what was scraped."""
+    """name: as reports show it; series: what was scraped."""
 
     name: str
     series: tuple[Points, ...]
@@ -101,12 +101,13 @@ class ScrapedSeries:
         return min(int(p.times[0]) for p in self.series), max(int(p.times[-1]) for p in self.series)
 
     def since(self, begin_ms: int) -> ScrapedSeries:
-        """What a server knows that was installed then: nothing before."""
+        """The samples from `begin_ms` on, as a server that was installed then has them."""
         kept = (_after(points, begin_ms) for points in self.series)
         return replace(self, series=tuple(points for points in kept if len(points.times)))
 
     def with_pods(self) -> ScrapedSeries:
-        """Engines by `pod`, as the rules ask of the scrape configuration: where it is missing, `instance` stands in."""
+        """Engine series with a label `pod`, which the rules require of the scrape configuration; `instance` replaces a
+        missing one."""
         targets = {_target(p) for p in self.series if p.name == ENGINE_SIGN and "pod" not in dict(p.labels)}
         return replace(self, series=tuple(_with_pod(p) if _target(p) in targets else p for p in self.series))
 
@@ -217,7 +218,7 @@ def _after(points: Points, begin_ms: int) -> Points:
 
 FINEST_MS, COARSEST_MS = 1000, 5000
 PER_SCRAPE = 3
-"""Steps of the grid between two scrapes: fine enough that targets scraped at odds stay so."""
+"""Steps of the grid between two scrapes: fine enough that targets with different scrape phases keep them."""
 
 
 def grid_ms(recording: ScrapedSeries) -> int:
@@ -228,7 +229,7 @@ def grid_ms(recording: ScrapedSeries) -> int:
 
 
 def openmetrics(recording: ScrapedSeries) -> Iterator[str]:
-    """The lines of OpenMetrics text with timestamps; marks of staleness, which it has no word for, are left out."""
+    """The lines of OpenMetrics text with timestamps; staleness markers, which it cannot express, are left out."""
     for points in sorted(recording.series, key=lambda each: each.name):
         name = series_text(points.name, points.labels)
         for at, value, stale in zip(points.times.tolist(), points.values.tolist(), points.stale.tolist(), strict=True):
@@ -259,17 +260,17 @@ def _quoted(text: str) -> str:
 
 def _values(points: Points, begin_ms: int, step_ms: int) -> str:
     slots = np.rint((points.times - begin_ms) / step_ms).astype(int)
-    said: list[str] = []
+    words: list[str] = []
     last = -1
     for slot, value, stale in zip(slots.tolist(), points.values.tolist(), points.stale.tolist(), strict=True):
         if slot <= last:
             continue
         gap = slot - last - 1
         if gap:
-            said.append("_" if gap == 1 else f"_x{gap}")
-        said.append("stale" if stale else _number(value))
+            words.append("_" if gap == 1 else f"_x{gap}")
+        words.append("stale" if stale else _number(value))
         last = slot
-    return " ".join(said)
+    return " ".join(words)
 
 
 def _number(value: float) -> str:

@@ -18,11 +18,11 @@ from inferdoc.errors import InferdocError
 from inferdoc.generate import promtool
 
 STEP_SECONDS = 30
-"""How often the pack is evaluated."""
+"""Evaluation interval of the pack."""
 QUERY = 'ALERTS{alertstate="firing"}'
 ANSWER = re.compile(r"time: (\S+?), *\n\s*exp: *(.*)\n\s*got: *(.*)\n")
 ENDS = re.compile(r"^\s*(SUCCESS|FAILED)", re.MULTILINE)
-"""Without it promtool was cut off, and its silence is no quiet recording."""
+"""Its absence means that promtool was killed: no output is then no proof that nothing fired."""
 SERIES = re.compile(r"\{((?:[^\"{}]|\"(?:[^\"\\]|\\.)*\")*)\}")
 LABEL = re.compile(r'([a-zA-Z_]\w*)=("(?:[^"\\]|\\.)*")')
 SPAN = re.compile(r"(?:(\d+)h)?(?:(\d+)m(?!s))?(?:([\d.]+)s)?(?:(\d+)ms)?")
@@ -78,7 +78,7 @@ def metrics_of(rules: RuleSet) -> tuple[frozenset[str], tuple[str, ...]]:
 
 
 def replay(rules: RuleSet, recording: ScrapedSeries, until: float | None = None) -> list[Firing]:
-    """What fires when, in the order of its begin.
+    """The firings, by begin.
 
     until: the last evaluation, seconds since 1970; default: the last sample. Raises InferdocError where promtool is
     missing or refuses the rules.
@@ -91,7 +91,7 @@ def replay(rules: RuleSet, recording: ScrapedSeries, until: float | None = None)
     if not read.series or not times:
         return []
     states = _evaluated(rules, read, begin_ms, times)
-    return sorted(_stretches(states, begin_ms / 1000), key=lambda firing: (firing.begin, firing.alert))
+    return sorted(_firings(states, begin_ms / 1000), key=lambda firing: (firing.begin, firing.alert))
 
 
 def _evaluated(rules: RuleSet, recording: ScrapedSeries, begin_ms: int, times: Sequence[int]) -> dict[int, list[str]]:
@@ -111,16 +111,16 @@ def _evaluated(rules: RuleSet, recording: ScrapedSeries, begin_ms: int, times: S
         order = list(dict.fromkeys(group["name"] for document in documents for group in document["groups"]))
         evaluation = {"evaluation_interval": f"{STEP_SECONDS}s", "group_eval_order": order}
         (folder / "test.yaml").write_text(json.dumps({"rule_files": files, **evaluation, "tests": [test]}), "utf-8")
-        said = promtool.output_of_test(folder / "test.yaml")
-    if "error" in said.lower() and not ANSWER.search(said):
-        raise InferdocError(f"{rules.name}: promtool refuses these rules: {' '.join(said.split())[:400]}")
-    if not ENDS.search(said):
-        raise InferdocError(f"{rules.name}: promtool was ended before it was done; free memory and run again")
-    return {int(_seconds(at)): SERIES.findall(got) for at, _, got in ANSWER.findall(said)}
+        output = promtool.output_of_test(folder / "test.yaml")
+    if "error" in output.lower() and not ANSWER.search(output):
+        raise InferdocError(f"{rules.name}: promtool refuses these rules: {' '.join(output.split())[:400]}")
+    if not ENDS.search(output):
+        raise InferdocError(f"{rules.name}: promtool was killed before it finished; free memory and run again")
+    return {int(_seconds(at)): SERIES.findall(got) for at, _, got in ANSWER.findall(output)}
 
 
-def _stretches(states: Mapping[int, Sequence[str]], origin: float) -> Iterator[Firing]:
-    """Series that fire at neighbouring evaluations are one firing."""
+def _firings(states: Mapping[int, Sequence[str]], origin: float) -> Iterator[Firing]:
+    """Joins consecutive evaluations of a firing series into one firing."""
     open_: dict[str, tuple[int, int]] = {}
     for at in sorted(states):
         for series in states[at]:

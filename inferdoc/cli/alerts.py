@@ -131,7 +131,7 @@ def backtest(inputs: tuple[str, ...], **params: Any) -> int:
     A PATH is a folder of recordings with labels.json, a store, or OpenMetrics text; --prometheus reads a server. With
     labels an alert is right or wrong, and totals are given; without, all that fires counts as noise.
     """
-    from inferdoc.backtest.request import replayed
+    from inferdoc.backtest.run import replayed
     from inferdoc.report.alerts_backtest import as_text
 
     source = options.source(options.configuration(), params) if params["prometheus"] or params["store"] else None
@@ -163,7 +163,7 @@ def backfill(path: str | None, **params: Any) -> int:
     store or OpenMetrics text; --prometheus reads a server. The rules are evaluated by a prometheus of our own, which
     must be on the PATH with promtool. Move the blocks into the data folder of your server.
     """
-    from inferdoc.backtest.request import backfilled
+    from inferdoc.backtest.run import backfilled
 
     source = options.source(options.configuration(), params) if params["prometheus"] or params["store"] else None
     made = backfilled(path, source, params, messages.note)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
-from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
+from inferdoc.forecast import MODELS, SETTLE_SECONDS
 
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
 LOADS = ("requests", "input-tokens", "output-tokens")

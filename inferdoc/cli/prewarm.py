@@ -8,7 +8,7 @@ import click
 
 from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, model_options, origin, origin_options
 from inferdoc.cli.per_pool import per_pool
-from inferdoc.prewarm.defaults import CHANGE_HOURS, WINDOWS
+from inferdoc.prewarm import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.emit.registry import MODULES
 
 PLAN = click.option(
@@ -154,7 +154,7 @@ def plan(**params: Any) -> None:
 
     context = click.get_current_context()
     request = _request(context)
-    context.exit(work.plan(origin=origin(params), asked=request, draw=_page, **params))
+    context.exit(work.plan(origin=origin(params), given=request, draw=_page, **params))
 
 
 @command.command("explain")

@@ -12,8 +12,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.ledger import ForecastLedger
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, ForecastLedger
 from inferdoc.judging.model import Diagnosis
 from inferdoc.source.identified import Identified
 

@@ -1,9 +1,9 @@
 """Models of the ARIMA family, in square-root space: by name, with bands from back-tested residuals, and one of them as
 a path of the combination.
 
-`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`, the path: a regression on the time of day by kind of day (`rhythm`) with
-seasonal autoregressive errors at half-hours, by conditional least squares, which takes milliseconds where the joint
-likelihood takes minutes (Hyndman and Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., chapter 10)."""
+`sarima`: hourly SARIMA(1,0,1)(0,1,1)24. `dhr`, the path: `DayKindRegression` with seasonal autoregressive errors at
+half-hours, by conditional least squares, which takes milliseconds where the joint likelihood takes minutes (Hyndman and
+Athanasopoulos, Forecasting: Principles and Practice, 3rd ed., chapter 10)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 
 from inferdoc.extras import needed
+from inferdoc.forecast import SETTLE_SECONDS
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.combine import Combination
-from inferdoc.forecast.defaults import SETTLE_SECONDS
-from inferdoc.forecast.made import Made
-from inferdoc.forecast.paths import Folded, fill_gaps
-from inferdoc.forecast.rhythm import block_means, block_size
+from inferdoc.forecast.combine import MethodForecast
+from inferdoc.forecast.paths import Folded, block_means, block_size, fill_gaps
 
 MAX_ITERATIONS = 60
 MIN_ROWS = 3
@@ -33,7 +31,7 @@ SHORTEST_SEASON, LONGEST_SEASON = 4, 48  # beyond, the state of a seasonal ARIMA
 
 Predict = Callable[[int, int], np.ndarray]
 UNFIT = (ValueError, IndexError, np.linalg.LinAlgError)
-"""What statsmodels raises where a series cannot be fitted."""
+"""Exceptions of statsmodels for a series that cannot be fitted."""
 
 
 def installed() -> bool:
@@ -79,11 +77,11 @@ def _quiet() -> Iterator[None]:
         yield
 
 
-def named_model(name: str, rows: Rows, combined: Combination) -> Made:
+def named_model(name: str, rows: Rows, combined: MethodForecast) -> MethodForecast:
     """The model's forecast, or the combination with a note that says why the model could not be fitted."""
     if rows.count < MIN_ROWS:
-        note = f"{name} needs at least {MIN_ROWS} days of history; the combination stands in"
-        return Made.of(combined, rows.minutes, (note,))
+        note = f"{name} needs at least {MIN_ROWS} days of history; the combination is used"
+        return replace(combined, notes=(note,))
     folded = Folded(rows, fill_gaps(rows))
     builders = {"sarima": _sarima, "dhr": _dhr}
     try:
@@ -96,9 +94,9 @@ def named_model(name: str, rows: Rows, combined: Combination) -> Made:
                 if upto >= MIN_ROWS - 1:
                     past[k, :seen] = np.maximum(predict(upto, seen), 0.0)
     except UNFIT as fault:
-        note = f"{name} could not be fitted ({str(fault)[:80]}); the combination stands in"
-        return Made.of(combined, rows.minutes, (note,))
-    return Made(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
+        note = f"{name} could not be fitted ({str(fault)[:80]}); the combination is used"
+        return replace(combined, notes=(note,))
+    return MethodForecast(label, np.maximum(center, 0.0), past, combined.trials, rows.minutes, {name: 1.0})
 
 
 def _sarima(folded: Folded) -> tuple[str, Predict]:
@@ -128,7 +126,7 @@ def _sarima(folded: Folded) -> tuple[str, Predict]:
 
 
 def _dhr(folded: Folded) -> tuple[str, Predict]:
-    """The lags of the errors are those of the least BIC among short ones, with and without those of a day before."""
+    """The lags of the errors are those with the lowest BIC among short ones, with and without those of a day before."""
     from scipy.signal import lfilter, lfiltic
     from statsmodels.tsa.ar_model import AutoReg
 

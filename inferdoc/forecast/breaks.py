@@ -1,8 +1,8 @@
-"""Loads that change for good: a level shift, a tenant that leaves or arrives, a launch.
+"""Finds lasting changes of the load: a level shift, a tenant that leaves or arrives, a launch.
 
-Profiles average over weeks, so that they speak of the load before the change for as long. A day that no path expected,
-and that the next day resembles, is such a change. Shortening the history would lose the week with it; instead the days
-before are carried over: each by what the change added or took at that time of the day."""
+Profiles average over weeks, so they reflect the load before the change for weeks. A change is a day that no path
+predicted and that the next day resembles. Shortening the history would lose the weekly pattern; instead the earlier
+days are shifted by what the change added or removed at that time of the day."""
 
 from __future__ import annotations
 
@@ -10,10 +10,20 @@ from dataclasses import replace
 
 import numpy as np
 
-from inferdoc.forecast.baselines import last_week, yesterday
 from inferdoc.forecast.calendar import Rows
 from inferdoc.forecast.combine import Trials, run_trials
-from inferdoc.forecast.paths import Folded, Path, day, day_type, fill_gaps, smooth, week
+from inferdoc.forecast.paths import (
+    Folded,
+    Path,
+    day,
+    day_type,
+    fill_gaps,
+    last_week,
+    smooth,
+    week,
+    weighted_mean,
+    yesterday,
+)
 
 PATHS: dict[str, Path] = {
     "day": day,
@@ -22,13 +32,13 @@ PATHS: dict[str, Path] = {
     "yesterday": yesterday,
     "last-week": last_week,
 }
-"""What a day is expected from."""
+"""Paths that predict a day."""
 SURPRISE = 2.0
-"""How often as far off as the worst day before it a day must be: squared errors of days spread by less."""
+"""A day counts as a change if its squared error is this many times that of the worst earlier day."""
 MIN_OLDER = 7
-"""Days before it that such a verdict takes, each expected by all paths: one of each day of the week."""
+"""Earlier days with a prediction of every path that are needed: one of each day of the week."""
 REMEMBERED = 21
-"""Days among which a change is looked for: older ones are in the profiles by now."""
+"""Days that are searched for a change: older changes are in the profiles by now."""
 
 
 def carried_over(rows: Rows) -> tuple[Rows, int | None]:
@@ -47,13 +57,13 @@ def carried_over(rows: Rows) -> tuple[Rows, int | None]:
 
 
 def _lasts(left: np.ndarray, rows: Rows, first: int) -> bool:
-    """Whether each day since the first one is told by what the days before it left over of what was expected without
+    """Whether the change predicts each later day: the residuals of the days before it against the prediction without
     the change. left: float64[days since, P]."""
     for day_since in range(1, len(left)):
         row = first + day_since
-        told = left[day_since] - _change(left[:day_since], rows, first, row + 1)[row]
-        known = np.isfinite(left[day_since]) & np.isfinite(told)
-        if known.any() and (told[known] ** 2).mean() * SURPRISE > (left[day_since][known] ** 2).mean():
+        predicted = left[day_since] - _change(left[:day_since], rows, first, row + 1)[row]
+        known = np.isfinite(left[day_since]) & np.isfinite(predicted)
+        if known.any() and (predicted[known] ** 2).mean() * SURPRISE > (left[day_since][known] ** 2).mean():
             return False
     return True
 
@@ -70,7 +80,7 @@ def _errors(trials: Trials) -> dict[str, np.ndarray]:
 
 
 def _unexpected(errors: dict[str, np.ndarray]) -> list[int]:
-    """The folds of days that no path expected, newest first; not the newest day of all, which nothing confirms."""
+    """The folds of days that no path predicted, newest first; without the newest day, which no later day confirms."""
     least = np.fmin.reduce(list(errors.values()))
     found = []
     for fold in range(1, len(least)):
@@ -88,20 +98,14 @@ def _best_before(errors: dict[str, np.ndarray], fold: int) -> str:
 
 
 def _change(left: np.ndarray, rows: Rows, first: int, upto: int | None = None) -> np.ndarray:
-    """float64[upto, P]: what the change did to each day, by default to those before it: the mean of what the days since
-    left over of what was expected of them, of the same kind where there are some. left: float64[days since, P]."""
+    """float64[upto, P]: what the change did to each day, by default to those before it: the mean residual of the days
+    since, of the same kind where there are some. left: float64[days since, P]."""
     upto = first if upto is None else upto
     resting, since = rows.resting[:upto], rows.resting[first : first + len(left)]
-    every = _mean(left)
+    every = weighted_mean(left, np.ones(1))
     made = np.repeat(every[None], upto, axis=0)
     for kind in (False, True):
-        own = _mean(np.where(since == kind, left, np.nan))
+        own = weighted_mean(np.where(since == kind, left, np.nan), np.ones(1))
         own = np.where(np.isfinite(own), own, every)
         made = np.where(resting == kind, own[None], made)
     return smooth(np.nan_to_num(made), rows.minutes)
-
-
-def _mean(values: np.ndarray) -> np.ndarray:
-    known = np.isfinite(values)
-    hits = known.sum(axis=0)
-    return np.asarray(np.where(hits > 0, np.where(known, values, 0.0).sum(axis=0) / np.maximum(hits, 1), np.nan))

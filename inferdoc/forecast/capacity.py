@@ -1,9 +1,9 @@
-"""What one replica can serve of each kind of load: from its latency over its load, with its uncertainty.
+"""Estimates how much of each kind of load one replica serves, from its latency over its load, with the uncertainty.
 
-Where latency is promised (alerts/slo.yaml), the promise decides: a replica serves the highest load from which it is not
-broken for good. Without one, the knee decides: the load above which the p99 latency stays at twice its value at low
-load. A history that never came so far shows the highest load that was served well, a lower bound, and says so. The
-numbers are checked with Little's law: running requests = arrival rate x mean time in the system."""
+With a latency SLO (alerts/slo.yaml), the capacity is the highest load before the SLO stays broken. Without one, it is
+the knee: the load above which the p99 latency stays at twice its value at low load. A history that never reached either
+gives a lower bound: the highest load with good latency. The numbers are checked with Little's law: running requests =
+arrival rate x mean time in the system."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from inferdoc.escaping import page
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import SIGNALS, Gathered, Key, pool_name
 from inferdoc.forecast.result import number
-from inferdoc.forecast.units import BY_ROLE, LoadUnit, Rate
+from inferdoc.forecast.series import BY_ROLE, LoadUnit, Rate
 
 LATENCIES = ("ttft_p99", "itl_p99")
 SERVED: dict[LoadUnit, str] = {
@@ -26,7 +26,7 @@ SERVED: dict[LoadUnit, str] = {
     LoadUnit.PROMPT: SIGNALS[LoadUnit.PROMPT][0][0],
     LoadUnit.GENERATED: SIGNALS[LoadUnit.GENERATED][0][0],
 }
-"""What a replica served of each kind: of what waits in its queue nobody has been served."""
+"""Signal of the served load of each kind; queued requests do not count."""
 BINS = 12
 MIN_SAMPLES = 60
 MIN_PER_BIN = 5
@@ -35,20 +35,20 @@ LOW_SHARE = 1 / 3
 SPREAD = 2.0
 DRAWS = 200
 BLOCK = 2
-"""Of readings half an hour apart: an hour."""
+"""Samples half an hour apart per resampled block: an hour."""
 LITTLE_LIMIT = 2.0
 ENOUGH_RUNNING = 20.0
 
 Verdict = Literal["slo", "p99", "at least", "missed", "unknown"]
 """slo: the objective is broken above; p99: latency leaves its low-load value; at least: neither was seen, the highest
-load served well; missed: the objective was broken at every load; unknown: too few latencies beside the load."""
+load served well; missed: the objective was broken at every load; unknown: too few latency samples with a load."""
 
 
 @dataclass(frozen=True)
 class Served:
-    """What one replica serves of one kind. rate: None where it is missed or unknown; low, high: 10 % and 90 % of the
-    bootstrap, per second; latency: the signal that decides; limit: what was promised of it, seconds; highest: the
-    highest load seen, per second; samples: bins of five minutes."""
+    """The capacity of one replica for one kind of load. rate: None if missed or unknown; low, high: 10 % and 90 % of
+    the bootstrap, per second; latency: the signal that decides; limit: its objective, seconds; highest: the highest
+    load seen, per second; samples: bins of five minutes."""
 
     unit: LoadUnit
     verdict: Verdict
@@ -67,14 +67,14 @@ class Served:
 
     @property
     def basis(self) -> str:
-        """What marks the number, in words."""
-        promised = "" if self.limit is None else f" of {self.limit:g} s"
+        """How the number was found, in words."""
+        limit_text = "" if self.limit is None else f" of {self.limit:g} s"
         return {
-            "slo": f"the objective for {self.latency}{promised} is broken above it",
+            "slo": f"the objective for {self.latency}{limit_text} is broken above it",
             "p99": f"{self.latency} stays at twice its low-load value above it",
             "at least": f"a lower bound: the highest load at which {self.latency or 'latency'} was well"
-            + (f" within the objective{promised}" if promised else ", below twice its low-load value"),
-            "missed": f"the objective for {self.latency}{promised} was missed at every load seen",
+            + (f" within the objective{limit_text}" if limit_text else ", below twice its low-load value"),
+            "missed": f"the objective for {self.latency}{limit_text} was missed at every load seen",
             "unknown": f"{self.samples} readings of a latency beside this load, {MIN_SAMPLES} are needed",
         }[self.verdict]
 
@@ -99,7 +99,7 @@ class Served:
 
 @dataclass(frozen=True)
 class PoolCapacity:
-    """Of one pool's replicas. served: one per kind of load; little: running / (rate x time in system)."""
+    """The capacity of one pool's replicas. served: one per kind of load; little: running / (rate x time in system)."""
 
     pool: str
     role: str
@@ -112,7 +112,7 @@ class PoolCapacity:
         return next((each for each in self.served if each.unit == unit), None)
 
     def notes(self) -> list[str]:
-        """What a reader must know before using the numbers."""
+        """Caveats of the numbers, one line each."""
         if self.little is None or 1 / LITTLE_LIMIT <= self.little <= LITTLE_LIMIT:
             return []
         return [f"Little's law: {self.little:.2g} of rate x time in the system are running: check the signals"]
@@ -130,20 +130,20 @@ class PoolCapacity:
 
 
 def signals_for(slos: Sequence[Slo]) -> tuple[str, ...]:
-    """What has to be read: load, latencies, and the quantiles that are promised."""
-    promised = (slo.signal for slo in slos if slo.agreed and slo.kind == "latency")
-    return tuple(dict.fromkeys((*SERVED.values(), "running", "e2e_mean", *LATENCIES, *promised)))
+    """Signals to read: load, latencies, and the quantiles with an objective."""
+    objectives = (slo.signal for slo in slos if slo.agreed and slo.kind == "latency")
+    return tuple(dict.fromkeys((*SERVED.values(), "running", "e2e_mean", *LATENCIES, *objectives)))
 
 
 def capacities(made: Gathered, slos: Sequence[Slo] = (), unit: LoadUnit | None = None) -> list[PoolCapacity]:
-    """One per pool, in order of name, up to the objectives that hold for it. unit: the kind of
-    load (None = what replicas of the pool's role work on, requests where no tokens were seen)."""
+    """One per pool, by name, with the objectives that apply to it. unit: the kind of load (None = what replicas of the
+    pool's role work on, requests where no tokens were seen)."""
     latencies = [slo for slo in slos if slo.kind == "latency"]
     found = []
     for pool, keys in made.pools().items():
         units = (unit,) if unit is not None else _units(made, pool, keys)
-        promised = limits(latencies, pool)
-        served = tuple(_served(made, each, keys, promised) for each in units)
+        objectives = limits(latencies, pool)
+        served = tuple(_served(made, each, keys, objectives) for each in units)
         rate, time = _column(made, "request_rate", keys), _column(made, "e2e_mean", keys)
         little = _little(rate, _column(made, "running", keys), time)
         found.append(PoolCapacity(pool_name(pool), pool.role, pool.tier, served, little, len(keys)))
@@ -160,21 +160,21 @@ def _column(made: Gathered, signal: str, keys: Sequence[Key]) -> np.ndarray:
     return np.concatenate([made.rows.get(signal, {}).get(key, blank) for key in keys])
 
 
-def _served(made: Gathered, unit: LoadUnit, keys: Sequence[Key], promised: Mapping[str, float]) -> Served:
-    """The least over the latencies that count: those that are promised, else time to first token and between tokens."""
+def _served(made: Gathered, unit: LoadUnit, keys: Sequence[Key], objectives: Mapping[str, float]) -> Served:
+    """The minimum over the latencies that count: those with an objective, else TTFT and ITL."""
     load = _column(made, SERVED[unit], keys)
     highest = float(np.nanmax(load)) if np.isfinite(load).any() else 0.0
     seen, few = {}, 0
-    for signal in dict.fromkeys((*promised, *LATENCIES)):
+    for signal in dict.fromkeys((*objectives, *LATENCIES)):
         late = _column(made, signal, keys)
         known = np.isfinite(load) & np.isfinite(late) & (load > 0)
         if known.sum() >= MIN_SAMPLES:
             seen[signal] = (load[known], late[known])
         few = max(few, int(known.sum()))
-    deciding = {signal: pair for signal, pair in seen.items() if signal in promised} or seen
+    deciding = {signal: pair for signal, pair in seen.items() if signal in objectives} or seen
     if not deciding:
         return Served(unit, "unknown", None, None, None, "", None, highest, few)
-    answers = [_by_latency(unit, signal, *pair, promised.get(signal), highest) for signal, pair in deciding.items()]
+    answers = [_by_latency(unit, signal, *pair, objectives.get(signal), highest) for signal, pair in deciding.items()]
     missed = [each for each in answers if each.rate is None]
     crossed = [each for each in answers if each.verdict in ("slo", "p99")]
     return min(missed or crossed or answers, key=lambda each: 0.0 if each.rate is None else each.rate.per_second)
@@ -198,7 +198,7 @@ def _by_latency(
 def knee(load: np.ndarray, latency: np.ndarray, limit: float | None = None) -> float | None:
     """The load (float64[n], per second) from which `latency` (float64[n], seconds) is beyond the limit for good, or
     without a limit beyond twice its value at low load; 0.0 when it is at every load, None when it never is, or the
-    loads are too few or too alike to tell."""
+    samples are too few or cover too small a range of loads."""
     if len(load) < MIN_SAMPLES or np.quantile(load, 0.95) < SPREAD * max(np.quantile(load, 0.05), 1e-12):
         return None
     edges = np.linspace(load.min(), np.quantile(load, 0.995), BINS + 1)
@@ -261,11 +261,11 @@ def uncertainty(load: np.ndarray, latency: np.ndarray, limit: float | None) -> t
 
 
 def _little(rate: np.ndarray, running: np.ndarray, time: np.ndarray) -> float | None:
-    """Of the whole, since at one moment a prefill pod often runs nothing; None where so few were to be met running at
-    the readings that their number is chance."""
+    """The ratio of Little's law over all samples, since a prefill pod often runs nothing at one moment; None if so few
+    requests were running that their number is chance."""
     known = np.isfinite(rate) & np.isfinite(running) & np.isfinite(time)
-    wanted = float((rate[known] * time[known]).sum())
-    return float(running[known].sum()) / wanted if wanted >= ENOUGH_RUNNING else None
+    expected = float((rate[known] * time[known]).sum())
+    return float(running[known].sum()) / expected if expected >= ENOUGH_RUNNING else None
 
 
 def to_table(found: Sequence[PoolCapacity]) -> str:
@@ -275,13 +275,13 @@ def to_table(found: Sequence[PoolCapacity]) -> str:
         replicas = f"{each.replicas} replica{'s' if each.replicas > 1 else ''} seen"
         lines += [f"{each.pool} ({each.role}, tier {each.tier}, {replicas})"]
         for served in each.served:
-            lines += [f"  {line}" for line in _told(each, served)]
+            lines += [f"  {line}" for line in _served_lines(each, served)]
         lines += [f"  {note}" for note in each.notes()]
         lines.append("")
     return page(lines[:-1]) + "\n"
 
 
-def _told(pool: PoolCapacity, served: Served) -> list[str]:
+def _served_lines(pool: PoolCapacity, served: Served) -> list[str]:
     if served.rate is None:
         unit = served.unit.value
         return [f"{unit}: not known: {served.basis}", f"  give it to a plan: --capacity '{pool.pool}=NUMBER {unit}'"]

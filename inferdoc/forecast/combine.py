@@ -1,19 +1,77 @@
-"""Combines the candidate paths by their recent errors, with residual quantiles measured on the same back-tested
-days."""
+"""Combines the candidate paths by their recent errors, with residuals measured on the same back-tested days.
+
+Shares follow the errors of the mixture: scored one by one, two paths with the same errors take twice the share of one
+with other errors (Bates and Granger, The combination of forecasts, 1969). With several tenants, the sum of their
+forecasts is mixed in: a tenant's rhythm shows in its own series, and bursts of many average out in the sum (Lütkepohl,
+Forecasting contemporaneously aggregated processes, 1984)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from inferdoc.forecast.bands import Residuals
-from inferdoc.forecast.baselines import last_week
 from inferdoc.forecast.calendar import Rows
-from inferdoc.forecast.paths import PATHS, Folded, Path, fill_gaps, like_days
+from inferdoc.forecast.paths import (
+    PATHS,
+    Folded,
+    Path,
+    block_means,
+    block_size,
+    fill_gaps,
+    last_week,
+    like_days,
+    weighted_mean,
+)
 from inferdoc.forecast.result import CandidatePath
-from inferdoc.forecast.shares import shares
+from inferdoc.forecast.series import LoadSeries
+
+LOOKS_A_DAY = 4.0
+"""Independent samples of the path errors in a day, six hours each. By the degrees of freedom of a day's squared error
+(Satterthwaite) loads have 1.6 to 6, 3.5 in the mean (docs/forecast.md)."""
+PSEUDO_DAYS = 0.5
+TURNS, STILL = 200, 1e-4
+TINY = 1e-12
+
+
+def shares(left: np.ndarray, recent: np.ndarray) -> np.ndarray:
+    """float64[N], sum 1: the minimum of looks/2 x mean log squared error of the mixture + relative entropy to equal
+    shares; for a mixture that is one path alone, its posterior. left: float64[N, K, P], what each path was off on each
+    day, NaN where unknown; recent: float64[K], what each day counts."""
+    known = np.isfinite(left).all(axis=0)
+    hits = known.sum(axis=1)
+    used = hits > 0
+    share = np.full(len(left), 1.0 / len(left))
+    if not used.any():
+        return share
+    off = np.where(known, left, 0.0)[:, used]
+    squares = np.einsum("ikp,jkp->kij", off, off) / hits[used, None, None] + TINY
+    part = recent[used] / (recent[used].sum() + PSEUDO_DAYS)
+    looks = LOOKS_A_DAY * float(recent[used].sum())
+    stride, best = 1.0 / looks, _cost(share, squares, part, looks)
+    for _ in range(TURNS):
+        toward = squares @ share
+        slope = looks * part @ (toward / (toward @ share)[:, None])
+        step = (1 - stride) * np.log(np.maximum(share, TINY)) - stride * slope
+        further = np.exp(step - step.max())
+        further /= further.sum()
+        cost = _cost(further, squares, part, looks)
+        if cost > best:
+            stride /= 2
+            continue
+        moved = np.abs(further - share).max()
+        share, best = further, cost
+        if moved < STILL * stride:
+            break
+    return share
+
+
+def _cost(share: np.ndarray, squares: np.ndarray, part: np.ndarray, looks: float) -> float:
+    off = float(part @ np.log(np.maximum(squares @ share @ share, TINY)))
+    return 0.5 * looks * off + float(share @ np.log(np.maximum(share, TINY)))
+
 
 MEMORY_MINUTES = 60.0
 BLOCK_MINUTES = 5.0
@@ -36,19 +94,19 @@ def burg(line: np.ndarray, order: int) -> np.ndarray:
 
 
 def corrections(past: np.ndarray, minutes: float) -> tuple[np.ndarray, np.ndarray]:
-    """What to add to the forecast and to each back-tested day.
+    """Corrections of the forecast and of each back-tested day by the newest errors.
 
     past: float64[K, P], errors (actual minus forecast) of the first lead day, fold 0 the newest, NaN = unknown;
     minutes: per column. Returns float64[P] for the day after the data and float64[K, P] for the folds, each from older
     errors only (the coefficients are those of all folds). Zeros where fewer than three days of errors are known."""
     folds, width = past.shape
     now, then = np.zeros(width), np.zeros_like(past)
-    size = _block(width, minutes)
+    size = block_size(width, minutes, BLOCK_MINUTES)
     blocks = width // size
     order = max(2, round(MEMORY_MINUTES / (size * minutes)))
     if np.isfinite(past).any(axis=1).sum() < MIN_DAYS or blocks <= order:
         return now, then
-    line = _blocks(past[::-1].reshape(-1), size)
+    line = np.nan_to_num(block_means(past[::-1].reshape(-1), size))
     response = _response(burg(line, order), blocks)
     levels = _levels(past)
     for k in range(-1, folds - 1):
@@ -71,18 +129,6 @@ def _levels(past: np.ndarray) -> np.ndarray:
     return np.asarray(np.clip(share, 0.0, MOST_OF_LEVEL) * means)
 
 
-def _block(width: int, minutes: float) -> int:
-    near = max(1, round(BLOCK_MINUTES / minutes))
-    return next(size for size in range(near, 0, -1) if width % size == 0)
-
-
-def _blocks(line: np.ndarray, size: int) -> np.ndarray:
-    parts = line.reshape(-1, size)
-    known = np.isfinite(parts)
-    hits = known.sum(axis=1)
-    return np.asarray(np.where(known, parts, 0.0).sum(axis=1) / np.maximum(hits, 1))
-
-
 def _response(ar: np.ndarray, steps: int) -> np.ndarray:
     """float64[steps, order]: what each of the newest values (oldest first) adds to each later step."""
     order = len(ar)
@@ -97,8 +143,8 @@ FOLDS = 10
 MIN_KNOWN = 0.5
 
 TRIAL_HALF_LIFE = 8.0
-"""Days after which a look at a path counts half: longer than for the bands, since which path suits a load changes less
-often than how far it errs."""
+"""Half-life in days of the path errors: longer than for the bands, because the best path changes less often than the
+size of its errors."""
 
 CANDIDATES: dict[str, Path] = {**PATHS, "like-days": like_days, "last-week": last_week}
 """Without yesterday and the flat level: they miss every change between working days and weekend."""
@@ -127,18 +173,36 @@ class Trials:
 
 
 @dataclass
-class Combination:
-    """center: float64[F, P] in square-root space; weights: name -> share on the first day; past: float64[K, F, P], what
-    the same weights would have said on the back-tested days; residuals: actual minus past; near: float64[F, P], what of
-    center the newest errors added; fitted: the models that were fitted, for people."""
+class MethodForecast:
+    """The forecast of a method. method: its name for the output; center: float64[F, P], square-root space; past:
+    float64[K, F, P], the forecast of the back-tested days of `trials`; weights: share of each path on the first day;
+    notes: one line each; near: float64[F, P], the part of center from the newest errors (None = nothing); fitted: the
+    models that were fitted, for people."""
 
+    method: str
     center: np.ndarray
-    weights: dict[str, float]
-    residuals: Residuals
-    trials: Trials
     past: np.ndarray
-    near: np.ndarray
+    trials: Trials
+    minutes: float
+    weights: dict[str, float]
+    notes: tuple[str, ...] = ()
+    unproven: np.ndarray | None = None
+    near: np.ndarray | None = None
     fitted: str = ""
+
+    @property
+    def added(self) -> np.ndarray:
+        """`near`, zeros where it is nothing."""
+        return np.zeros_like(self.center) if self.near is None else self.near
+
+    @property
+    def residuals(self) -> Residuals:
+        """Errors of the back-tested days; without any, `unproven`: how the newest known day swings about its own level
+        (float64[1, F, P]), so that a history too short to test still gets a band."""
+        found = self.trials.actual - self.past
+        if self.unproven is not None and not np.isfinite(found).any():
+            found = self.unproven
+        return Residuals(found, self.minutes)
 
 
 def run_trials(folded: Folded, ahead: int, candidates: Mapping[str, Path], folds: int = FOLDS) -> Trials:
@@ -169,7 +233,7 @@ def new_kind(rows: Rows, upto: int, ahead: int) -> np.ndarray:
     return found
 
 
-def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combination:
+def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> MethodForecast:
     """The combination for the days after the last row. fitted: further paths by name."""
     folded = Folded(rows, fill_gaps(rows))
     ahead = rows.ahead
@@ -191,9 +255,8 @@ def combine(rows: Rows, fitted: Mapping[str, Fitted] | None = None) -> Combinati
     near[0] = now
     center[0] = np.maximum(center[0] + now, 0.0)
     past[:, 0] = np.maximum(past[:, 0] + then, 0.0)
-    residuals = Residuals(np.where(np.isfinite(past), trials.actual - past, np.nan), rows.minutes)
-    fitted_text = ", ".join(getattr(path, "text", name) for name, path in further.items())
-    return Combination(center, first, residuals, trials, past, near, fitted_text)
+    text = ", ".join(getattr(path, "text", name) for name, path in further.items())
+    return MethodForecast("combination", center, past, trials, rows.minutes, first, near=near, fitted=text)
 
 
 def candidates(trials: Trials, weights: Mapping[str, float]) -> list[CandidatePath]:
@@ -213,7 +276,7 @@ def candidates(trials: Trials, weights: Mapping[str, float]) -> list[CandidatePa
 
 
 def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Of errors about zero, since a common bias is alike too; 0 where either is none."""
+    """The correlation of errors about zero, so that a common bias counts; 0 if either is all zero."""
     both = np.isfinite(one) & np.isfinite(other)
     power = float((one[both] ** 2).sum() * (other[both] ** 2).sum())
     return float((one[both] * other[both]).sum() / power**0.5) if power > 0 else 0.0
@@ -238,7 +301,50 @@ def blend(paths: dict[str, np.ndarray], weights: dict[str, float]) -> np.ndarray
     """Weighted mean of paths float64[K, P]; where a path is missing, the others share its weight."""
     stacked = np.stack([paths[name] for name in weights])
     share = np.array(list(weights.values())).reshape(-1, *[1] * (stacked.ndim - 1))
-    known = np.isfinite(stacked)
-    total = np.where(known, share, 0.0).sum(axis=0)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.where(total > 0, (np.where(known, stacked, 0.0) * share).sum(axis=0) / total, np.nan)
+    return weighted_mean(stacked, share)
+
+
+APART = "tenants apart"
+MOST = 10
+"""Tenants with a forecast of their own; the others share one."""
+
+
+def largest(parts: Sequence[LoadSeries]) -> list[LoadSeries]:
+    """The tenants with most load, the others summed."""
+    ordered = sorted(parts, key=lambda part: float(np.nansum(part.values)), reverse=True)
+    separate, others = ordered[:MOST], ordered[MOST:]
+    if not others:
+        return separate
+    return [*separate, replace(others[0], values=np.sum([part.values for part in others], axis=0), name="others")]
+
+
+def with_tenants(whole: MethodForecast, parts: Sequence[Rows]) -> MethodForecast:
+    """The forecast of the whole mixed with the sum of those of its tenants. Both are weighed as they are used: each is
+    a combination that was fitted to the same days. parts: rows of each tenant, that end where those of the whole do."""
+    each = [combine(part) for part in parts]
+    center = _summed([one.center for one in each])
+    steady = _summed([np.maximum(one.center - one.added, 0.0) for one in each])
+    past = _summed([_as_long(one.past, len(whole.past)) for one in each])
+    usable = whole.trials.usable
+    off = whole.trials.actual[usable, 0] - np.stack([whole.past[usable, 0], past[usable, 0]])
+    recent = 0.5 ** (np.flatnonzero(usable) / TRIAL_HALF_LIFE)
+    together, apart = shares(np.where(np.isfinite(off), off, off[:1]), recent).tolist()
+    mixed = np.where(np.isfinite(past), together * whole.past + apart * past, whole.past)
+    return replace(
+        whole,
+        center=together * whole.center + apart * center,
+        past=mixed,
+        weights={**{name: share * together for name, share in whole.weights.items()}, APART: apart},
+        near=together * whole.added + apart * (center - steady),
+    )
+
+
+def _summed(roots: Sequence[np.ndarray]) -> np.ndarray:
+    """The square root of the sum of loads that are given as square roots."""
+    return np.asarray(np.sqrt(np.sum(np.square(roots), axis=0)))
+
+
+def _as_long(past: np.ndarray, folds: int) -> np.ndarray:
+    """The past of a tenant that is younger than the whole, with zeros before it existed."""
+    missing = folds - len(past)
+    return np.concatenate([past, np.zeros((missing, *past.shape[1:]))]) if missing > 0 else past[:folds]

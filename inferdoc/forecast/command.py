@@ -1,4 +1,4 @@
-"""What `inferdoc forecast` does, behind the command line."""
+"""Runs `inferdoc forecast`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from inferdoc.times import moment_of, seconds_of
 if TYPE_CHECKING:
     from inferdoc.catalogue.slo import Slo
     from inferdoc.forecast.fromsource import Gathered
-    from inferdoc.forecast.units import LoadUnit
+    from inferdoc.forecast.series import LoadUnit
     from inferdoc.source.reads import Matcher
 
 PNG = b"\x89PNG"
@@ -35,8 +35,8 @@ SINGLE = ("csv", "png", "svg")
 
 CAPACITY_DAYS = 7
 CAPACITY_STEP = 1800
-"""What a replica serves is read from a week, five minutes of each half hour: a p99 takes all buckets of its
-histogram, which cost a server most of what a plan costs it (benchmarks/plan_cost.py)."""
+"""Capacity is measured on a week, five minutes of each half hour: a p99 takes all buckets of its histogram, which cost
+a server most of what a plan costs it (benchmarks/plan_cost.py)."""
 
 
 YOUNG_DAYS = 3
@@ -45,7 +45,7 @@ YOUNG_DAYS = 3
 
 @dataclass(frozen=True)
 class Opened:
-    """A source, and what is needed to know its pools and what is promised to their users."""
+    """A source, and what identifies its pools and their SLOs."""
 
     source: Any
     tiers: Any
@@ -55,8 +55,8 @@ class Opened:
 
 @dataclass
 class Origin:
-    """Where loads come from: a file (`path`), or a source. open: opens the source when it is needed; until: Unix
-    seconds up to which it is read (None = its newest sample)."""
+    """The origin of loads: a file (`path`), or a source. open: opens the source when it is needed; until: Unix seconds
+    up to which it is read (None = its newest sample)."""
 
     path: str | None = None
     kind: Kind = "amount"
@@ -80,13 +80,13 @@ class Origin:
 
     @property
     def unit(self) -> LoadUnit | None:
-        """What --load counts; None = by role."""
+        """The unit of --load; None = by role."""
         from inferdoc.forecast.fromsource import LOADS
 
         return None if self.load is None else LOADS[self.load]
 
     def gathered(self, units: Iterable[LoadUnit], step: int) -> Gathered:
-        """The load of every pod in the source in some units, over the history asked for."""
+        """The load of every pod in the source in some units, over `days`."""
         from inferdoc.forecast.fromsource import STARTED, counted
 
         return self._gather((STARTED, *counted(*units)), self.days, step)
@@ -117,21 +117,19 @@ class Origin:
         slos = self.opened.slos
         read = partial(self._gather, signals_for(slos), window=STEP)
         made = read(min(self.days, CAPACITY_DAYS), CAPACITY_STEP)
-        if made.end - made.begun < YOUNG_DAYS * DAY:
+        if made.end - made.first_seen < YOUNG_DAYS * DAY:
             made = read(min(self.days, YOUNG_DAYS), STEP)
         return made, slos
 
     def series(self) -> list[LoadSeries]:
-        """The series asked for; InferdocError when there is none."""
+        """The load series of the selected pools; InferdocError when there is none."""
         if self.path is not None:
             made = from_csv(self.path, self.kind)
             return [made if self.pool is None else named(made, self.pool)]
         from inferdoc.forecast.fromsource import SIGNALS, STEP, load_series
 
         if self.step % STEP:
-            raise InferdocError(
-                f"--step {self.step}s is not a whole number of {STEP // 60} minutes; write 5m, 15m or 1h"
-            )
+            raise InferdocError(f"--step {self.step}s is not a multiple of {STEP // 60} minutes; write 5m, 15m or 1h")
         found = load_series(self.gathered(SIGNALS if self.unit is None else (self.unit,), STEP), self.unit, self.step)
         if self.pool is not None:
             if self.pool not in found:
@@ -145,7 +143,7 @@ class Origin:
 
 
 def spoken_zone(zone: str | None) -> str:
-    """The zone asked for, checked; without one UTC, said aloud, because a zone is never guessed silently."""
+    """The given zone, validated; without one UTC, with a note on stderr, because a zone is never guessed silently."""
     if zone is None:
         print("note: no --tz given, so days and weeks follow UTC; give the zone of the users' clock", file=sys.stderr)
         return "UTC"

@@ -1,5 +1,5 @@
-"""Reads a load series from CSV: header `timestamp,value`, and `tenant` where the load is told by tenant; plain or gzip,
-from a file or standard input."""
+"""Reads a load series from CSV: header `timestamp,value`, and an optional `tenant`; plain or gzip, from a file or
+standard input."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from inferdoc.forecast.series import Kind, LoadSeries, on_grid
 
 MAX_BYTES = 512 * 1024 * 1024
 TENANTS, OTHERS = 100, "all other tenants"
-"""So many are told apart, more than any forecast does: a file may hold thousands."""
+"""Tenants that are kept separate: a file may contain thousands."""
 GAPS = {"", "nan", "null", "na", "none"}
 
 
@@ -88,7 +88,7 @@ def _columns(text: str, where: str) -> tuple[np.ndarray, dict[str, np.ndarray]]:
         before = loads.setdefault(tenant, {}).setdefault(moment, value)
         if before != value and not (math.isnan(before) and math.isnan(value)):
             raise SourceError(
-                f"{where}: line {line}: {cells[at].strip()} stands twice with different values ({before:g}, {value:g})"
+                f"{where}: line {line}: {cells[at].strip()} occurs twice with different values ({before:g}, {value:g})"
                 f"{'' if whose is None else f' for tenant {tenant}'}"
             )
     if not loads:

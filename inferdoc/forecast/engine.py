@@ -12,40 +12,35 @@ from statistics import NormalDist
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast import MODELS, SETTLE_SECONDS
+from inferdoc.forecast.agenda import PlannedEvent, factors, without_events
 from inferdoc.forecast.arima import arima_path, installed, named_model
 from inferdoc.forecast.bands import Residuals, wider
-from inferdoc.forecast.baselines import BASELINES
 from inferdoc.forecast.breaks import carried_over
-from inferdoc.forecast.calendar import EPOCH, Rows, fold, local_seconds, zone_of
-from inferdoc.forecast.combine import Combination, Trials, candidates, combine
-from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
-from inferdoc.forecast.events import PlannedEvent, factors, without_events
-from inferdoc.forecast.likeness import Likeness, likeness_of
-from inferdoc.forecast.made import Made
-from inferdoc.forecast.outage import without_outages
-from inferdoc.forecast.paths import Folded, fill_gaps
+from inferdoc.forecast.calendar import EPOCH, Likeness, Rows, fold, likeness_of, local_seconds, zone_of
+from inferdoc.forecast.combine import MethodForecast, Trials, candidates, combine, largest, with_tenants
+from inferdoc.forecast.paths import BASELINES, Folded, fill_gaps
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import DAY, LoadSeries, stamp
-from inferdoc.forecast.tenants import largest, with_tenants
+from inferdoc.forecast.series import DAY, LoadSeries, stamp, without_outages
 
 HISTORY_DAYS = 28.0
 HOLIDAY_DAYS = 400.0
 """How far back holidays are looked for: a year, and the weeks around its first one."""
 LEVELS = (0.5, 0.9, 0.95)
 MIN_STEP = 60
-JUDGING = 24
+COVERAGE_CENTERS = 24
 MAX_HORIZON_DAYS = 35
 MIN_DAYS, MAX_GAP_SHARE, MIN_SKILL, MIN_FOLDS = 3.0, 0.30, 0.25, 3
 
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None = right after the
-    data); model: one of MODELS; levels: quantiles wanted, 0.5 and 0.95 always among them; holidays: local dates, whose
-    working days are as those of the past were, else like a Sunday; events: when the load is a multiple of the usual
-    one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a core without
-    statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so that a skill
-    near the limit does not change that run by run (None = there was none)."""
+    """The request for a forecast. horizon: seconds; zone: IANA name; begin: Unix seconds of the first step (None =
+    right after the data); model: one of MODELS; levels: quantiles, 0.5 and 0.95 always among them; holidays: local
+    dates, whose working days are as those of the past were, else like a Sunday; events: when the load is a multiple of
+    the usual one; arima_seconds: wall-clock budget of the ARIMA path of the combination, 0 leaves it out (as does a
+    core without statsmodels); followed: whether the forecast before was one to act on (True) or abstained (False), so
+    that a skill near the limit does not change that run by run (None = there was none)."""
 
     horizon: int
     zone: str = "UTC"
@@ -63,7 +58,7 @@ class Request:
 
 def forecast(series: LoadSeries, request: Request) -> Forecast:
     """The forecast of `series`. Raises InferdocError for a request that makes no sense, never for thin data."""
-    began = time.perf_counter()
+    clock_start = time.perf_counter()
     zone = zone_of(request.zone)
     if request.model not in MODELS:
         raise InferdocError(f"model `{request.model}` is not known; choose one of {', '.join(MODELS)}")
@@ -83,8 +78,8 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     made, errors, abstain, reason, skill = _make(rows, inner, request, tenants)
     share = inner.step // history.step if inner.kind == "amount" else 1
     before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
-    told = rows.holiday_ahead.any()
-    likeness = likeness_of(fold(before, zone, 0, request.holidays)) if told else Likeness()
+    has_holidays = rows.holiday_ahead.any()
+    likeness = likeness_of(fold(before, zone, 0, request.holidays)) if has_holidays else Likeness()
     mean, quantiles = _per_step(rows, made, request.levels, inner.kind == "amount", factor, likeness)
     part = slice(skip, skip + steps)
     start = known.end + skip * series.step
@@ -109,17 +104,17 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
         history_days=history.days,
         notes=(
             *history.notes,
-            *_told(rows, changed, known.end),
+            *_change_notes(rows, changed, known.end),
             *made.notes,
             *_remarks(series, mean[part], request, start, likeness),
         ),
-        seconds=time.perf_counter() - began,
+        seconds=time.perf_counter() - clock_start,
         candidates=tuple(replace(c, error=c.error / share) for c in candidates(made.trials, made.weights)),
         arima=_arima_text(request, made) if request.model == "combination" else "",
     )
 
 
-def _arima_text(request: Request, made: Made) -> str:
+def _arima_text(request: Request, made: MethodForecast) -> str:
     if made.fitted:
         return made.fitted
     if request.arima_seconds <= 0:
@@ -127,7 +122,7 @@ def _arima_text(request: Request, made: Made) -> str:
     return "could not be fitted in time" if installed() else "not installed; pip install 'inferdoc-toolkit[forecast]'"
 
 
-def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
+def _change_notes(rows: Rows, changed: int | None, end: int) -> list[str]:
     """When the load changed for good. changed: row; end: Unix seconds just after the last row."""
     if changed is None:
         return []
@@ -136,7 +131,7 @@ def _told(rows: Rows, changed: int | None, end: int) -> list[str]:
 
 
 def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int, likeness: Likeness) -> list[str]:
-    """What a reader should know of these numbers: counting noise, holidays in reach."""
+    """Notes on the numbers: counting noise, holidays and events in the horizon."""
     found = []
     if series.kind == "amount" and float(np.median(mean)) < 1.0 and float(mean.max()) > 0:
         found.append("fewer than one per bin most of the time: the band is counting noise, coarser bins say more")
@@ -152,7 +147,7 @@ def _remarks(series: LoadSeries, mean: np.ndarray, request: Request, begin: int,
 
 
 def _as_known(series: LoadSeries, request: Request) -> tuple[LoadSeries, int]:
-    """The data as known when the forecast begins, and the steps between their end and the first one asked for."""
+    """The data known when the forecast starts, and the steps between their end and the first forecast step."""
     if request.begin is None:
         return series, 0
     if request.begin >= series.end:
@@ -169,7 +164,7 @@ def _inner_step(step: int) -> int:
 
 def _tenants(inner: LoadSeries) -> list[LoadSeries]:
     """The load by tenant in the bins of the whole. What was taken out of that (an outage, an event) is taken out of
-    each; a tenant that is silent by itself has nothing to ask."""
+    each; a tenant without load needs no forecast."""
     days = len(inner.values) * inner.step / DAY
     parts = [part.before(inner.end, days).coarser(inner.step, from_end=True) for part in inner.parts]
     if not parts:
@@ -180,12 +175,12 @@ def _tenants(inner: LoadSeries) -> list[LoadSeries]:
 
 def _make(
     rows: Rows, series: LoadSeries, request: Request, tenants: Sequence[Rows]
-) -> tuple[Made, dict[str, float], bool, str, float | None]:
+) -> tuple[MethodForecast, dict[str, float], bool, str, float | None]:
     folded = Folded(rows, fill_gaps(rows))
     with_arima = request.model == "combination" and request.arima_seconds > 0 and installed()
     combined = combine(rows, {"arima": partial(arima_path, seconds=request.arima_seconds)} if with_arima else {})
     if len(tenants) > 1 and request.model == "combination":
-        combined = with_tenants(combined, rows, tenants)
+        combined = with_tenants(combined, tenants)
     rivals = {name: _trial(folded, combined.trials, name) for name in BASELINES}
     made = _chosen(rows, series, request, combined)
     errors = {name: _mae(combined.trials, past) for name, past in {made.method: made.past, **rivals}.items()}
@@ -199,7 +194,7 @@ def _make(
         past = rivals[name]
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
-        made = Made(
+        made = MethodForecast(
             f"baseline {name}", center, past, combined.trials, rows.minutes, {name: 1.0}, made.notes, fitted=made.fitted
         )
     made.unproven = _swing(rows)
@@ -214,16 +209,16 @@ def _swing(rows: Rows) -> np.ndarray:
     return swing
 
 
-def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: Combination) -> Made:
+def _chosen(rows: Rows, series: LoadSeries, request: Request, combined: MethodForecast) -> MethodForecast:
     if request.model == "combination":
-        return Made.of(combined, rows.minutes)
+        return combined
     if request.model == "naive":
         folded = Folded(rows, fill_gaps(rows))
         name = "last-week" if rows.count >= 8 else "yesterday" if rows.count >= 2 else "last-value"
         center = BASELINES[name](folded, rows.count, rows.ahead)
         assert center is not None
         past = _trial(folded, combined.trials, name)
-        return Made(name, center, past, combined.trials, rows.minutes, {name: 1.0})
+        return MethodForecast(name, center, past, combined.trials, rows.minutes, {name: 1.0})
     return named_model(request.model, rows, combined)
 
 
@@ -239,7 +234,7 @@ def _trial(folded: Folded, trials: Trials, name: str) -> np.ndarray:
 
 def best_baseline(trials: Trials, rivals: dict[str, np.ndarray]) -> str:
     """The baseline with the least squared error on the user's own recent past, in square-root space; the last value is
-    too erratic to stand in for a day, and the flat level stands in where nothing could be measured."""
+    too erratic for a whole day, and the flat level is used if nothing could be measured."""
     usable = trials.usable
     found = {}
     for name, past in rivals.items():
@@ -268,8 +263,8 @@ def _skill(trials: Trials, past: np.ndarray, flat: np.ndarray, usable: np.ndarra
 
 
 def _skill_needed(trials: Trials, past: np.ndarray, flat: np.ndarray, followed: bool | None) -> float:
-    """The skill to act on. A change of mind takes more than the standard error of the skill, by the jackknife over the
-    folds; but never does a forecast worse than the flat level stay, nor is more asked than twice the usual."""
+    """The skill to act on. To change the decision, the skill must pass the limit by its standard error (jackknife over
+    the folds). The limit is between 0, the flat level, and twice the usual one."""
     if followed is None:
         return MIN_SKILL
     usable, without = trials.usable, []
@@ -283,7 +278,7 @@ def _skill_needed(trials: Trials, past: np.ndarray, flat: np.ndarray, followed: 
     return float(np.clip(MIN_SKILL - error if followed else MIN_SKILL + error, 0.0, 2 * MIN_SKILL))
 
 
-def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limit: float) -> str:
+def _reason_to_abstain(series: LoadSeries, made: MethodForecast, skill: float | None, limit: float) -> str:
     if series.days < MIN_DAYS - 0.01:
         return f"{series.days:.1f} days of history, at least {MIN_DAYS:g} are needed"
     if series.gap_share() > MAX_GAP_SHARE:
@@ -301,18 +296,18 @@ def _reason_to_abstain(series: LoadSeries, made: Made, skill: float | None, limi
 
 
 def _per_step(
-    rows: Rows, made: Made, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
+    rows: Rows, made: MethodForecast, levels: tuple[float, ...], amounts: bool, factor: int, likeness: Likeness
 ) -> tuple[np.ndarray, dict[float, np.ndarray]]:
     """Mean and quantiles of each step in the unit of the input, from square-root space. likeness: of holidays."""
-    wanted = tuple(sorted({0.5, 0.95, *levels}))
-    middle, asked = wanted.index(0.5), made.residuals.asked(wanted)
-    spread = np.stack([made.residuals.quantiles(lead, asked) for lead in range(rows.ahead)], axis=1)
+    nominal = tuple(sorted({0.5, 0.95, *levels}))
+    middle, adjusted = nominal.index(0.5), made.residuals.adjusted_levels(nominal)
+    spread = np.stack([made.residuals.quantiles(lead, adjusted) for lead in range(rows.ahead)], axis=1)
     moments = np.stack([made.residuals.moments(lead) for lead in range(rows.ahead)], axis=1)
     center, unlike = likeness.on(made.center, made.added, rows)
     share = 1.0 / factor if amounts else 1.0
     quantiles = {}
     floor = np.zeros(len(center))
-    for i, level in enumerate(wanted):
+    for i, level in enumerate(nominal):
         shift = spread[i][rows.row, rows.col]
         shift = shift * 0.5 if i == middle else wider(shift, NormalDist().inv_cdf(level) * unlike)
         value = np.maximum(center + shift, 0.0) ** 2 * share
@@ -323,19 +318,19 @@ def _per_step(
     return np.repeat(mean, factor), quantiles
 
 
-def achieved(made: Made, levels: tuple[float, ...]) -> dict[float, float]:
-    """Coverage on the back-tested days, each judged by the residuals of the other days (first day of lead), at the
+def achieved(made: MethodForecast, levels: tuple[float, ...]) -> dict[float, float]:
+    """Coverage on the back-tested days, each scored with the residuals of the other days (first day of lead), at the
     levels that the forecast goes by."""
     values = made.residuals.values[:, 0]
     used = np.flatnonzero(np.isfinite(values).any(axis=1))
     if len(used) < MIN_FOLDS:
         return {}
-    hits, asked = dict.fromkeys(levels, 0), made.residuals.asked(levels)
+    hits, adjusted = dict.fromkeys(levels, 0), made.residuals.adjusted_levels(levels)
     total = 0
     for k in used:
         others = Residuals(made.residuals.values[[i for i in used if i != k]], made.residuals.minutes)
         known = np.isfinite(values[k])
-        bounds = others.quantiles(0, asked, JUDGING)
+        bounds = others.quantiles(0, adjusted, COVERAGE_CENTERS)
         total += int(known.sum())
         for i, level in enumerate(levels):
             hits[level] += int((values[k][known] <= bounds[i][known]).sum())

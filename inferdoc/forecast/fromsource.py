@@ -15,8 +15,7 @@ from inferdoc.catalogue.signal import Tiers
 from inferdoc.config_sections import PodSection
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment, Member, Pool, resolve
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import LoadUnit
+from inferdoc.forecast.series import DAY, LoadSeries, LoadUnit
 from inferdoc.source.base import SourceKind
 from inferdoc.source.frame import SignalFrame
 from inferdoc.source.reads import Matcher
@@ -26,7 +25,7 @@ SIGNALS: dict[LoadUnit, tuple[tuple[str, ...], ...]] = {
     LoadUnit.PROMPT: (("prefill_tokens_rate",),),
     LoadUnit.GENERATED: (("generation_tokens_rate",),),
 }
-"""What is summed, and of each the first signal that a pool shows."""
+"""Signals of each unit: the terms of a sum, each with alternatives of which the first available one counts."""
 LOADS: dict[str, LoadUnit] = {
     "requests": LoadUnit.REQUESTS,
     "input-tokens": LoadUnit.PROMPT,
@@ -37,7 +36,7 @@ FORECAST_BY_ROLE = {"prefill": LoadUnit.PROMPT, "decode": LoadUnit.GENERATED, "b
 
 
 def counted(*units: LoadUnit) -> tuple[str, ...]:
-    """What has to be read for the load in some units."""
+    """Signals to read for the load in some units."""
     return tuple(signal for unit in units for choice in SIGNALS[unit] for signal in choice)
 
 
@@ -53,15 +52,15 @@ HISTORY_DAYS = 28
 SHORT_GAP_BINS = 3
 SMALL_SHARE = 0.1
 STARTED, LISTED = "process_start_time", "target_up"
-"""What tells whether a pod that was gone came back as another process; the second where the first is not told."""
+"""Signals that show whether a pod came back as another process; the second if the first is missing."""
 LONGEST_NAME = 63
-"""What a label of Kubernetes holds."""
+"""Maximum length of a Kubernetes label value."""
 SAME_PROCESS = 1.0
 """Seconds by which two readings of one start differ at most."""
 
 
 class HistorySource(Protocol):
-    """What is needed of a source."""
+    """The part of a source that forecasts use."""
 
     kind: SourceKind
 
@@ -104,7 +103,7 @@ class Gathered:
         return self.start + self.step * self.count
 
     @property
-    def begun(self) -> int:
+    def first_seen(self) -> int:
         """Unix seconds of the first bin in which any engine ran, the end without any."""
         running = self.rows.get("running", {}).values()
         firsts = [int(np.argmax(seen)) for row in running if (seen := np.isfinite(row)).any()]
@@ -200,20 +199,20 @@ def pool_name(pool: Pool) -> str:
 
 
 def called_alike(pools: Iterable[Pool]) -> dict[str, str]:
-    """Names that several pools go by (a letter that no label carries was all that told them apart), with why that is
-    refused: one would stand in for the other."""
+    """Names that several pools share (they differ only in a character that no label can contain), with the reason for
+    the refusal."""
     found: dict[str, list[Pool]] = {}
     for pool in pools:
         found.setdefault(pool_name(pool), []).append(pool)
     return {
-        name: f"{len(several)} pools go by this name ({'; '.join(sorted(_told(pool) for pool in several))}): "
+        name: f"{len(several)} pools go by this name ({'; '.join(sorted(_description(pool) for pool in several))}): "
         "choose one with --namespace, or give its model another name"
         for name, several in found.items()
         if len(several) > 1
     }
 
 
-def _told(pool: Pool) -> str:
+def _description(pool: Pool) -> str:
     return ", ".join(part for part in (pool.place, f"model {pool.model}", pool.role, pool.tier) if part)
 
 
@@ -253,7 +252,7 @@ def pool_series(made: Gathered, pool: Pool, unit: LoadUnit) -> LoadSeries | None
 
 def _lives(made: Gathered, key: Key) -> np.ndarray:
     """float64[bins]: a number that is another for each process of the pod, NaN where none is known: when the process
-    began, else how often the target had gone from the list of targets (of one that goes, nobody tells `up`)."""
+    started, else how often the target had left the list of targets (a removed target has no `up`)."""
     blank = np.full(made.count, np.nan)
     started = made.rows.get(STARTED, {}).get(key, blank)
     if np.isfinite(started).any():
@@ -289,8 +288,7 @@ def sum_of_pods(rows: np.ndarray, lives: np.ndarray | None = None) -> np.ndarray
 
 
 def _trimmed(series: LoadSeries) -> LoadSeries:
-    """Without the unknown stretch before the first value; a trailing one stays: a forecast begins at the end of the
-    data."""
+    """Without the gap before the first value; a trailing gap stays: a forecast starts at the end of the data."""
     known = np.flatnonzero(np.isfinite(series.values))
     return (
         series
@@ -300,8 +298,8 @@ def _trimmed(series: LoadSeries) -> LoadSeries:
 
 
 def gpus_of_pod(source: HistorySource, pods: Iterable[PodSection], made: Gathered, keys: Sequence[Key]) -> int | None:
-    """As the configuration says, else as many as the GPU exporter joins to it at the end of what was gathered; None
-    where neither tells. keys: the pods of the pool."""
+    """As the configuration says, else as many as the GPU exporter joins to it at the end of what was gathered; None if
+    neither shows it. keys: the pods of the pool."""
     for section in pods:
         if section.gpus is not None and re.fullmatch(section.pod, keys[0][2]):
             return section.gpus

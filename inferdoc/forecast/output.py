@@ -40,18 +40,18 @@ def to_json(result: Forecast) -> str:
 
 
 def to_table(result: Forecast) -> str:
-    """At most about a day's worth of lines: each sums (mean of p50, highest p95) a stretch of the horizon, local
+    """At most about a day's worth of lines: each sums up (mean of p50, highest p95) a time range of the horizon, local
     time."""
     zone = zone_of(result.zone)
     count = len(result.mean)
-    stretch = max(1, -(-count // TABLE_ROWS))
-    nice = [s for s in (300, 600, 900, 1800, 3600, 7200, 10800, 21600, DAY) if s >= stretch * result.step]
-    stretch = max(1, (nice[0] if nice else stretch * result.step) // result.step)
+    size = max(1, -(-count // TABLE_ROWS))
+    nice = [s for s in (300, 600, 900, 1800, 3600, 7200, 10800, 21600, DAY) if s >= size * result.step]
+    size = max(1, (nice[0] if nice else size * result.step) // result.step)
     lines = [f"{result.name}: {result.method}, {result.unit}, {result.zone}"]
     head = f"{'from (local)':22s} {'mean':>11s} {'p50':>11s} {'p95, highest':>13s}"
     lines += [head, "-" * len(head)]
-    for a in range(0, count, stretch):
-        part = slice(a, min(a + stretch, count))
+    for a in range(0, count, size):
+        part = slice(a, min(a + size, count))
         there = datetime.fromtimestamp(int(result.times[a]), UTC).astimezone(zone)
         lines.append(
             f"{there:%a %Y-%m-%d %H:%M}    {_short(result.mean[part].mean()):>11s} "

@@ -1,9 +1,8 @@
-"""The candidate paths of the combination: each carries the day and the week in its own simple way.
+"""The candidate paths of the combination, and the baselines that every forecast is scored against.
 
-All work in square-root space on local days (`calendar.Rows`) and see only rows before `upto`. Each returns
-float64[F, P] for the F days that begin at row `upto`, or None when the history is too short. How they are combined:
-docs/forecast.md.
-"""
+Each path carries the day and the week in its own simple way. All work in square-root space on local days
+(`calendar.Rows`) and see only rows before `upto`. Each returns float64[F, P] for the F days from row `upto` on, or None
+when the history is too short. How they are combined: docs/forecast.md."""
 
 from __future__ import annotations
 
@@ -14,7 +13,80 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.forecast.calendar import WEEK, Rows, since_sunday
-from inferdoc.forecast.rhythm import DayKindRegression
+
+BLOCK_MINUTES = 30.0
+DAILY_WAVES, WEEKEND_WAVES = 8, 6
+DAILY_RIDGE, WEEKEND_RIDGE, WEEKDAY_RIDGE = 1e-3, 0.05, 0.2
+"""Pseudo-days at zero of each coefficient."""
+HALF_LIFE = 14.0
+
+
+class DayKindRegression:
+    """In blocks of half an hour, B a day. x: float64[R+F, B, C], regressors; z: float64[R, B], square root of the load,
+    NaN for gaps; size: columns of `rows` in a block."""
+
+    def __init__(self, rows: Rows, filled: np.ndarray) -> None:
+        """filled: float64[R, P], the load of `rows` with its gaps filled where that can be."""
+        self.size = block_size(rows.width, rows.minutes, BLOCK_MINUTES)
+        self.blocks = rows.width // self.size
+        self.z = block_means(filled.reshape(-1), self.size).reshape(rows.count, self.blocks)
+        self.x, self._penalty = _regressors(rows, self.size)
+        self._products = self._normal_equations()
+
+    def fit(self, upto: int) -> np.ndarray:
+        """float64[C]: coefficients by ridge regression on rows before `upto`, newer rows counting more."""
+        grams, sides = self._products
+        weight = 0.5 ** (np.arange(upto, 0, -1) / HALF_LIFE)
+        gram, side = np.tensordot(weight, grams[:upto], axes=1), weight @ sides[:upto]
+        return np.asarray(np.linalg.solve(gram + np.diag(self._penalty), side))
+
+    def left(self, upto: int, fit: np.ndarray) -> np.ndarray:
+        """float64[upto * B]: what the regression leaves of the rows before `upto`, NaN for gaps."""
+        return np.asarray((self.z[:upto] - self.x[:upto] @ fit).reshape(-1))
+
+    def path(self, upto: int, ahead: int, fit: np.ndarray, rest: np.ndarray | float = 0.0) -> np.ndarray:
+        """float64[ahead, P]: the regression on the rows from `upto` on. rest: float64[ahead * B], added to it."""
+        line = (self.x[upto : upto + ahead] @ fit).reshape(-1) + rest
+        centres = (np.arange(len(line)) + 0.5) * self.size - 0.5
+        return np.asarray(np.interp(np.arange(len(line) * self.size), centres, line)).reshape(ahead, -1)
+
+    def _normal_equations(self) -> tuple[np.ndarray, np.ndarray]:
+        """Per row: float64[R, C, C] and float64[R, C]."""
+        known = np.isfinite(self.z)
+        x = np.where(known[:, :, None], self.x[: len(self.z)], 0.0)
+        return x.transpose(0, 2, 1) @ x, np.einsum("rbc,rb->rc", x, np.where(known, self.z, 0.0))
+
+
+def _regressors(rows: Rows, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """float64[R+F, B, C] and the ridge of each, float64[C]."""
+    middle = slice(size // 2, None, size)
+    days, resting = rows.days[: len(rows.resting), middle], rows.resting[:, middle]
+    blocks = days.shape[1]
+    angle = 2 * np.pi * (np.arange(blocks) + 0.5) / blocks
+    waves = min(DAILY_WAVES, (blocks - 1) // 2)
+    daily = np.stack([np.ones(blocks), *(f(k * angle) for k in range(1, waves + 1) for f in (np.sin, np.cos))], axis=1)
+    weekend = daily[:, : 1 + 2 * min(WEEKEND_WAVES, waves)] * resting[:, :, None]
+    weekday = days[:, :, None] % WEEK == np.arange(WEEK)
+    x = np.concatenate([np.broadcast_to(daily, (*days.shape, daily.shape[1])), weekend, weekday], axis=2)
+    ridges = (DAILY_RIDGE, WEEKEND_RIDGE, WEEKDAY_RIDGE)
+    counts = (daily.shape[1], weekend.shape[2], WEEK)
+    penalty = blocks * np.concatenate([np.full(n, ridge) for n, ridge in zip(counts, ridges, strict=True)])
+    return x, penalty
+
+
+def block_size(width: int, minutes: float, target_minutes: float) -> int:
+    """Columns per block: as near to `target_minutes` as divides the day."""
+    near = max(1, round(target_minutes / minutes))
+    return next(size for size in range(near, 0, -1) if width % size == 0)
+
+
+def block_means(line: np.ndarray, size: int) -> np.ndarray:
+    """Means over blocks of `size` values, NaN left out."""
+    parts = line.reshape(-1, size)
+    known = np.isfinite(parts).sum(axis=1)
+    with np.errstate(invalid="ignore"):
+        return np.where(known > 0, np.nansum(parts, axis=1) / np.maximum(known, 1), np.nan)
+
 
 SMOOTH_MINUTES = 25.0
 DAY_HALF_LIFE = 1.0
@@ -223,8 +295,7 @@ NEIGHBOURS, MIN_DAYS, MIN_KNOWN = 4, 3, 0.5
 OTHER_KIND = 8.0
 """How far away a day of another kind is, in usual distances: a working day before a weekend is like another one."""
 NEAREST = 0.1
-"""Added to distances, so that one day that is all but the same does not stand alone."""
-LEVEL_SHARE = 0.5
+"""Added to distances, so that one almost identical day does not get all the weight."""
 
 
 def like_days(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
@@ -251,3 +322,50 @@ def like_days(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
     followed = np.stack([z[rows[i] + 1 : rows[i] + 1 + ahead] + LEVEL_SHARE * gaps[i] for i in nearest])
     path = weighted_mean(followed, (1.0 / (far[nearest] + NEAREST))[:, None, None])
     return smooth(np.where(np.isfinite(path), np.maximum(path, 0.0), base), folded.rows.minutes)
+
+
+RECENT_WEEKS = 4
+
+
+def last_value(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The newest known bin, carried on."""
+    known = folded.rows.z[:upto]
+    known = known[np.isfinite(known)]
+    return np.full((ahead, folded.rows.width), known[-1]) if len(known) else None
+
+
+def yesterday(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The last day, repeated."""
+    if upto < 1 or not np.isfinite(folded.z[upto - 1]).any():
+        return None
+    return np.repeat(_filled(folded.z[upto - 1 : upto], folded.flat_level), ahead, axis=0)
+
+
+def _same_time_of_week(folded: Folded, upto: int, ahead: int, weeks: int) -> np.ndarray | None:
+    if upto < WEEK:
+        return None
+    out = np.empty((ahead, folded.rows.width))
+    for lead in range(ahead):
+        newest = upto + lead - WEEK * (1 + lead // WEEK)
+        older = np.arange(newest, -1, -WEEK)[:weeks]
+        out[lead] = weighted_mean(folded.z[older] ** 2, np.ones((len(older), 1)))
+    return np.asarray(np.sqrt(_filled(out, folded.flat_level**2)))
+
+
+def last_week(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The same bin one week ago."""
+    return _same_time_of_week(folded, upto, ahead, 1)
+
+
+def time_of_week(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The mean of the same bin over the last four weeks."""
+    return _same_time_of_week(folded, upto, ahead, RECENT_WEEKS)
+
+
+BASELINES: dict[str, Path] = {
+    "last-value": last_value,
+    "yesterday": yesterday,
+    "last-week": last_week,
+    "time-of-week": time_of_week,
+    "flat": flat,
+}

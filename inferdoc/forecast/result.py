@@ -1,4 +1,4 @@
-"""What a forecast says: numbers per step, how they were made, and how far to trust them."""
+"""A forecast: numbers per step, how they were made, how far to trust them, and how far they missed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from inferdoc.forecast.series import stamp
+from inferdoc.forecast.series import DAY, LoadSeries, stamp
 
 SCHEMA = "inferdoc.forecast/v1"
 
@@ -30,9 +30,9 @@ class Forecast:
     in level and never negative, in the unit of the input; method: what made the numbers; weights: share of each path on
     the first day; folds: back-tested days; skill: 1 - MSE(method) / MSE(flat level) on them, None if it could not be
     measured; errors: mean absolute error per step of the method and of each rival on the same bins, unit of the input;
-    coverage: nominal level -> share of back-tested bins at or below that quantile, each day judged by the other
-    days; missed: share of the last day's bins above the band that was forecast for them, None where that was not
-    kept; candidates: the paths of a combination, by weight; arima: the model among them, or why there is none."""
+    coverage: nominal level -> share of back-tested bins at or below that quantile, each day scored with the residuals
+    of the others; missed: share of the last day's bins above the band that was forecast for them, None where that was
+    not kept; candidates: the paths of a combination, by weight; arima: the model among them, or why there is none."""
 
     name: str
     unit: str
@@ -112,3 +112,28 @@ def label(level: float) -> str:
 def number(value: float) -> float:
     """Seven significant digits: exact enough, and the same text on every machine."""
     return float(f"{value:.7g}")
+
+
+LEVEL = 0.95
+FEWEST = 12
+"""Bins below which a share says nothing: at 5 % above the band, one in twelve is chance."""
+
+
+class ForecastLedger:
+    """The past forecasts of one pool: for each bin the 95 % level of the newest forecast before it."""
+
+    def __init__(self) -> None:
+        self._levels: dict[int, float] = {}
+
+    def write(self, made: Forecast) -> None:
+        """Replaces older forecasts of the bins from its start on."""
+        kept = {at: level for at, level in self._levels.items() if made.start - DAY <= at < made.start}
+        self._levels = kept | dict(zip(made.times.tolist(), made.quantiles[LEVEL].tolist(), strict=True))
+
+    def missed(self, series: LoadSeries) -> float | None:
+        """Share of the last day's bins whose load was above the interval, 0 to 1; None for too few bins."""
+        recent = series.before(series.end, 1.0)
+        times = recent.start + recent.step * np.arange(len(recent.values))
+        levels = np.array([self._levels.get(at, np.nan) for at in times.tolist()])
+        known = np.isfinite(levels) & np.isfinite(recent.values)
+        return float((recent.values[known] > levels[known]).mean()) if known.sum() >= FEWEST else None

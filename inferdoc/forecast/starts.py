@@ -1,9 +1,9 @@
 """How long the replicas of each pool take to start, from their own history.
 
 A new pod is a scrape target as soon as it has an address: its first scrapes fail (`up` is 0) until the engine has
-loaded the model and serves its first page. Its process tells when it began. The start lasts from the earlier of the
-two, the first scrape of a new target or the beginning of the process, to the first page; the first token comes later,
-when somebody asks for one."""
+loaded the model and serves /metrics. The process exposes its start time. The start lasts from the earlier of the two,
+the first scrape of a new target or the start of the process, to the first successful scrape; the first token comes with
+the first request."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from inferdoc.source.reads import Matcher
 
 UP, TOKENS = LISTED, "generation_tokens_rate"
 START_DAYS = 2
-"""So many days are read minute by minute."""
+"""Days that are read minute by minute."""
 ENOUGH = 5
-"""From so many starts a quantile is taken."""
+"""Starts that a quantile needs."""
 STEP = 60
 LOOK_BACK = 150.0
 """Two scrapes a minute apart, and one may be lost."""
@@ -31,8 +31,8 @@ LONGEST = 3600.0
 
 @dataclass(frozen=True)
 class Start:
-    """One replica becoming ready. ready, token: seconds from its beginning to the first page and to the first token
-    (None = none within the hour)."""
+    """One replica becoming ready. ready, token: seconds from its beginning to the first successful scrape and to the
+    first token (None = none within the hour)."""
 
     ready: float
     token: float | None
@@ -45,7 +45,7 @@ class Starts:
     seen: tuple[Start, ...] = ()
 
     def quantile(self, q: float) -> float:
-        """Seconds to the first page that a share `q` of the starts did not exceed."""
+        """Seconds to the first successful scrape that a share `q` of the starts did not exceed."""
         return float(np.quantile([start.ready for start in self.seen], q))
 
     @property
@@ -72,13 +72,13 @@ def pool_starts(source: HistorySource, made: Gathered, match: tuple[Matcher, ...
 
 
 def _busiest_days(made: Gathered) -> list[int]:
-    """When the days with most starts began, Unix seconds: what one pool has more of than a quantile takes counts no
-    more. The last days where no process says when it began."""
+    """Start of the days with most starts, Unix seconds; per pool and day only as many as a quantile needs count. The
+    last days if no process exposes its start time."""
     days = (made.end - made.start) // DAY
     counts = np.zeros(days, dtype=np.int64)
-    told = made.rows.get(STARTED, {})
+    started_at = made.rows.get(STARTED, {})
     for keys in made.pools().values():
-        times = [np.unique(told[key][np.isfinite(told[key])]) for key in keys if key in told]
+        times = [np.unique(started_at[key][np.isfinite(started_at[key])]) for key in keys if key in started_at]
         born = np.concatenate([np.empty(0), *times])
         ago = (made.end - born[(born > made.start) & (born < made.end)]) // DAY
         counts += np.minimum(np.bincount(ago.astype(np.int64), minlength=days)[:days], ENOUGH)
@@ -114,15 +114,15 @@ def _of_target(times: np.ndarray, rows: Mapping[str, np.ndarray | None]) -> list
 
 
 def _process(started: np.ndarray, at: int, times: np.ndarray) -> float | None:
-    """When the process of the page at `at` began; None where it says nothing, or began before what was read."""
-    told = started[at]
+    """Start time of the process scraped at `at`; None if it exposes none, or started before the time range."""
+    started_at = started[at]
     known = started[:at][np.isfinite(started[:at])]
-    new = np.isfinite(told) and told >= times[0] and not (len(known) and abs(known[-1] - told) <= 1.0)
-    return float(told) if new else None
+    new = np.isfinite(started_at) and started_at >= times[0] and not (len(known) and abs(known[-1] - started_at) <= 1.0)
+    return float(started_at) if new else None
 
 
 def _first_scrape(up: np.ndarray, pages: np.ndarray, at: int, times: np.ndarray) -> float | None:
-    """When a target that has never served a page was scraped first; None for one that was there before, or whose first
+    """First scrape of a target without an earlier successful one; None for a target that existed before, or whose first
     scrape succeeded."""
     known = np.flatnonzero(np.isfinite(up[:at]))
     if not len(known) or known[0] == 0 or pages[:at].any() or (up[:at][known] > 0).any():
@@ -143,8 +143,8 @@ class ColdStart:
 
 
 def cold_start(given: int | None, starts: Starts | None, tier: str, of_tier: float | None) -> ColdStart:
-    """Fewer starts than a quantile takes only lengthen what is known of the tier. given: seconds; starts: those seen of
-    the pool's own replicas; of_tier: seconds that its hardware usually takes."""
+    """With fewer starts than a quantile needs, they can only raise the value of the tier. given: seconds; starts: those
+    seen of the pool's own replicas; of_tier: seconds that its hardware usually takes."""
     if given is not None:
         return ColdStart(given, "given")
     if starts is not None and len(starts.seen) >= ENOUGH:

@@ -20,7 +20,7 @@ from inferdoc.forecast.series import DAY
 from inferdoc.headroom.growth import Growth
 from inferdoc.headroom.model import ForecastMoment, HeadroomClock
 from inferdoc.headroom.reading import PoolReading
-from inferdoc.prewarm.policy import MARGIN_SECONDS, lead_seconds
+from inferdoc.prewarm.plan_options import MARGIN_SECONDS, lead_seconds
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.number import number
 from inferdoc.times import rfc3339

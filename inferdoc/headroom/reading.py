@@ -19,9 +19,8 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import PoolCapacity, Served, capacities
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import SIGNALS, STEP, Gathered, Key, pool_name, pool_series
-from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.forecast.series import DAY, LoadSeries, LoadUnit
 from inferdoc.forecast.starts import ColdStart, cold_start, pool_starts
-from inferdoc.forecast.units import LoadUnit
 
 PEAK = 0.95
 """Quantile of the load that is its peak (reference: capacity, section C4)."""
@@ -125,7 +124,7 @@ def read_fleet(origin: Origin, since: int, replicas: Callable[[str], int | None]
             None if requests is None or requests.mean <= 0 else requests.mean,
             cold,
         )
-    begin = max(gathered.end - since, gathered.begun)
+    begin = max(gathered.end - since, gathered.first_seen)
     return FleetReading(gathered, dict(sorted(pools.items())), dict(sorted(left_out.items())), begin, gathered.end)
 
 

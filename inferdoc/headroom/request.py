@@ -14,9 +14,9 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
+from inferdoc.forecast import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin
-from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.result import Forecast

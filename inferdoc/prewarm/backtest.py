@@ -1,4 +1,4 @@
-"""Back-test of prewarm policies on history: what each would have cost and what it would have spared.
+"""Back-tests prewarm policies on history: the cost of each and the overload that it avoids.
 
 The replay covers the last days of the series; every floor comes from forecasts made with what was known at the time.
 Protocol: docs/prewarm.md.
@@ -18,12 +18,10 @@ from inferdoc.escaping import one_line, page
 from inferdoc.extras import needed
 from inferdoc.forecast.calendar import fold, zone_of
 from inferdoc.forecast.engine import HISTORY_DAYS, Request, forecast
-from inferdoc.forecast.outage import without_outages
-from inferdoc.forecast.paths import Folded, fill_gaps
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import Load, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, load_per_second, unit_of
-from inferdoc.prewarm.policy import POLICIES, Limits, Policy, replicas_for
+from inferdoc.forecast.paths import Folded, fill_gaps, last_week, yesterday
+from inferdoc.forecast.series import DAY, Load, LoadSeries, Rate, without_outages
+from inferdoc.prewarm.build import load_per_second, unit_of
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, Policy, PoolOptions, replicas_for
 from inferdoc.prewarm.replay import (
     TARGET,
     ReplayOutcome,
@@ -47,9 +45,9 @@ NAIVE = Policy("naive floor", 0.5, TARGET, False)
 
 @dataclass(frozen=True)
 class Trial:
-    """What is replayed. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
+    """Options of a back-test. capacity: load per second one replica can serve (None = such that the 99.5 % load of the
     history needs 20 replicas at 70 %); cold_start: seconds; days: replayed at the end of the series; quantile: instead
-    of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made anew each day) is
+    of the balanced policy's own; scheduled: whether the plan as emitted (a weekly schedule, made again each day) is
     replayed too."""
 
     cold_start: int
@@ -61,7 +59,6 @@ class Trial:
     quantile: float | None = None
     utilisation: float | None = None
     scheduled: bool = True
-    price: float | None = None
 
 
 @dataclass
@@ -120,7 +117,7 @@ def default_capacity(history: LoadSeries) -> float:
     share = 1.0 / history.step if history.kind == "amount" else 1.0
     high = float(np.quantile(known, PEAK_QUANTILE)) * share
     if high <= 0:
-        raise InferdocError("the history holds no load; there is nothing to replay")
+        raise InferdocError("the history contains no load; there is nothing to replay")
     return high / (PEAK_REPLICAS * TARGET)
 
 
@@ -142,10 +139,10 @@ def policies(trial: Trial) -> dict[str, Policy]:
 
 def _floors(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial, site: Site) -> tuple[Levels, float, str]:
     """Floor per minute of each policy, refitted every six hours; and how often the forecast abstained, and why."""
-    wanted = policies(trial)
-    levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in wanted.values()]}))
-    reach = trial.cold_start + 60 * (MARGIN_MINUTES + max(p.margin_minutes for p in wanted.values()))
-    parts: dict[str, list[np.ndarray]] = {"naive floor": [], **{name: [] for name in wanted}}
+    tested = policies(trial)
+    levels = tuple(sorted({0.5, 0.95, *[p.quantile for p in tested.values()]}))
+    reach = trial.cold_start + 60 * (MARGIN_MINUTES + max(p.margin_minutes for p in tested.values()))
+    parts: dict[str, list[np.ndarray]] = {"naive floor": [], **{name: [] for name in tested}}
     abstentions, refits, reason = 0, 0, ""
     for moment in range(begin, clean.end, REFIT):
         known = clean.before(moment, HISTORY_DAYS)
@@ -159,7 +156,7 @@ def _floors(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial, site: S
         share = 1.0 / clean.step if clean.kind == "amount" else 1.0
         by_habit = Load(naive * share, capacity.unit)
         parts["naive floor"].append(_floor(by_habit, capacity, NAIVE, clean.step, site, minutes))
-        for name, policy in wanted.items():
+        for name, policy in tested.items():
             if result.abstained:
                 parts[name].append(np.full(minutes, site.minimum, dtype=np.int64))
                 continue
@@ -180,9 +177,7 @@ def _floor(load: Load, capacity: Rate, policy: Policy, step: int, site: Site, mi
 
 
 def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
-    """The load of last week at the same time, else of yesterday: the free floor any cron line could hold."""
-    from inferdoc.forecast.baselines import last_week, yesterday
-
+    """The load of last week at the same time, else of yesterday: the floor that any cron line could set."""
     rows = fold(known, zone_of(zone), steps)
     folded = Folded(rows, fill_gaps(rows))
     made = last_week(folded, rows.count, rows.ahead)
@@ -194,8 +189,8 @@ def _naive(known: LoadSeries, zone: str, steps: int) -> np.ndarray:
 
 
 def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> np.ndarray:
-    """The balanced plan as a weekly schedule, made anew each day from what was known then."""
-    wish = PoolOptions(
+    """The balanced plan as a weekly schedule, made again each day from what was known then."""
+    options = PoolOptions(
         request=Request(7 * DAY, trial.zone),
         policy=POLICIES["balanced"],
         capacity=Capacity(capacity),
@@ -203,7 +198,7 @@ def _scheduled(clean: LoadSeries, begin: int, capacity: Rate, trial: Trial) -> n
         cold_start=trial.cold_start,
         name="pool",
     )
-    return followed(walk(clean, wish, begin, [wish.policy.quantile]), wish)
+    return followed(walk(clean, options, begin, [options.policy.quantile]), options)
 
 
 SCHEMA = "inferdoc.prewarm.backtest/v1"

@@ -9,14 +9,12 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.forecast.agenda import PlannedEvent, factors
 from inferdoc.forecast.calendar import local_seconds, zone_of
-from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.events import PlannedEvent, factors
+from inferdoc.forecast.engine import forecast
 from inferdoc.forecast.result import Forecast, label, number
-from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.change import FormerPool, former_pool, settled_with, with_moves
-from inferdoc.prewarm.defaults import CHANGE_HOURS
+from inferdoc.forecast.series import DAY, Load, LoadSeries, LoadUnit, Rate
+from inferdoc.prewarm.difference import FormerPool, former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import (
     SCHEMA,
     CandidateRow,
@@ -25,62 +23,44 @@ from inferdoc.prewarm.plan import (
     PlanRow,
     PolicyRow,
     PoolRow,
-    TuningRow,
     WithoutRow,
     pool_plan,
     stamped,
     window_row,
 )
-from inferdoc.prewarm.policy import (
+from inferdoc.prewarm.plan_options import (
     CAP_DAYS,
     CAP_FACTOR,
     CAP_QUANTILE,
-    Limits,
     Policy,
-    Setting,
+    PoolOptions,
     lead_seconds,
     replicas_for,
 )
-from inferdoc.prewarm.shape import ahead_of, merged_days, ramped, steps, within_budget
-from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, clock, floor_of, grouped, segments
+from inferdoc.prewarm.week import (
+    MINUTES,
+    WeekWindow,
+    ahead_of,
+    clear_of_jumps,
+    clock,
+    floor_of,
+    grouped,
+    merged_days,
+    ramped,
+    segments,
+    steps,
+    within_budget,
+)
 
 PROOF_DAYS = 400
 LONGEST = 14 * DAY
-SILENCE = 0.5  # load units per step: a count below one half is nobody
-
-
-@dataclass(frozen=True)
-class Capacity:
-    """What one replica serves at its SLO, and where the number comes from."""
-
-    rate: Rate
-    source: str = "given"
-
-
-@dataclass(frozen=True)
-class PoolOptions:
-    """What a plan is made from. cold_start: seconds from creation to ready; safety: factor on the load; previous: the
-    plan that is followed now; change_hours: replica-hours a week that a change against it must save; grid: the settings
-    that a back-test may choose among; tuning: what it chose."""
-
-    request: Request
-    policy: Policy
-    capacity: Capacity
-    limits: Limits
-    cold_start: int
-    safety: float = 1.0
-    role: str = "both"
-    name: str = ""
-    previous: PlanRow | None = None
-    change_hours: float = CHANGE_HOURS
-    grid: tuple[Setting, ...] = ()
-    tuning: TuningRow | None = None
+SILENCE = 0.5  # load units per step: a count below one half is no load
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """The load that a pool is planned for. load: the quantile of the policy at each step of the forecast; cap: what it
-    was held under, per second; without: the same without ARIMA, where that has a share."""
+    """The load that a pool is planned for. load: the quantile of the policy at each step of the forecast; cap: its
+    upper limit, per second; without: the same without ARIMA, if ARIMA has a share."""
 
     result: Forecast
     load: Load
@@ -88,67 +68,66 @@ class Outlook:
     without: Outlook | None = None
 
 
-def outlook(series: LoadSeries, wish: PoolOptions) -> Outlook:
-    """What is to come, at the quantile of the wish."""
-    if wish.request.horizon > LONGEST:
+def outlook(series: LoadSeries, options: PoolOptions) -> Outlook:
+    """The forecast load at the quantile of the options."""
+    if options.request.horizon > LONGEST:
         raise InferdocError("a plan covers two weeks at most; shorten --horizon to 14d")
-    levels = tuple(sorted({0.5, 0.95, wish.policy.quantile, *(setting.quantile for setting in wish.grid)}))
-    request = replace(wish.request, levels=levels)
-    ahead = ahead_at(series, forecast(series, request), wish)
+    levels = tuple(sorted({0.5, 0.95, options.policy.quantile, *(setting.quantile for setting in options.grid)}))
+    request = replace(options.request, levels=levels)
+    ahead = ahead_at(series, forecast(series, request), options)
     if "arima" not in ahead.result.weights:
         return ahead
     bare = forecast(series, replace(request, arima_seconds=0.0))
-    return replace(ahead, without=ahead_at(series, bare, wish))
+    return replace(ahead, without=ahead_at(series, bare, options))
 
 
-def ahead_at(series: LoadSeries, result: Forecast, wish: PoolOptions) -> Outlook:
-    """What a forecast that holds the quantile of the wish says is to come."""
-    return Outlook(result, *load_per_second(series, result, wish.policy, wish.request.events))
+def ahead_at(series: LoadSeries, result: Forecast, options: PoolOptions) -> Outlook:
+    """The outlook of a forecast that contains the quantile of the options."""
+    return Outlook(result, *load_per_second(series, result, options.policy, options.request.events))
 
 
-def shaped(ahead: Outlook, wish: PoolOptions) -> PoolRow:
-    """The windows that carry a load."""
+def shaped(ahead: Outlook, options: PoolOptions) -> PoolRow:
+    """The windows that serve a load."""
     result = ahead.result
-    wanted = replicas_for(ahead.load, wish.capacity.rate, wish.policy.utilisation, wish.safety)
-    need = np.clip(wanted, 0, wish.limits.maximum)
+    unlimited = replicas_for(ahead.load, options.capacity.rate, options.policy.utilisation, options.safety)
+    need = np.clip(unlimited, 0, options.limits.maximum)
     largest = int(np.diff(need).max()) if len(need) > 1 else 0
-    lead = lead_seconds(wish.cold_start, largest)
+    lead = lead_seconds(options.cold_start, largest)
     notes = list(result.notes)
-    former = former_pool(wish.previous, wish.name or result.name, result.zone)
+    former = former_pool(options.previous, options.name or result.name, result.zone)
     if result.abstained:
         notes.append(
             f"no schedule: {result.reason}. Headroom is a decision of its own: see the static floor in backtest"
         )
-        floor = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
+        floor = np.full(MINUTES, options.limits.minimum, dtype=np.int64)
     else:
-        floor, said = _floor(result, need, lead, wish, former)
-        _refuse_full(result, ahead.load, wanted, floor, wish)
-        notes += said
-    base = max(wish.limits.minimum, int(floor.min()))
+        floor, floor_notes = _floor(result, need, lead, options, former)
+        _refuse_full(result, ahead.load, unlimited, floor, options)
+        notes += floor_notes
+    base = max(options.limits.minimum, int(floor.min()))
     windows = grouped(segments(floor, base))
-    reasons = _Reasons(result, ahead.load.values, need, lead, wish)
     row = PoolRow(
-        name=wish.name or result.name,
-        role=wish.role,
+        name=options.name or result.name,
+        role=options.role,
         zone=result.zone,
         base=base,
-        maximum=wish.limits.maximum,
-        scale_to_zero=wish.limits.scale_to_zero,
-        windows=[window_row(w, reasons.of(w)) for w in windows],
-        policy=_policy_row(wish, lead, ahead.cap),
+        maximum=options.limits.maximum,
+        scale_to_zero=options.limits.scale_to_zero,
+        windows=[window_row(w, _reason(w, result, ahead.load.values, need, lead, options)) for w in windows],
+        policy=_policy_row(options, lead, ahead.cap),
         forecast=_forecast_row(result),
         hours=round(float(floor_of(windows, base).sum()) / 60, 2),
         base_hours=round(base * MINUTES / 60, 2),
         notes=notes,
-        tuning=wish.tuning,
+        tuning=options.tuning,
     )
     if ahead.without is not None:
-        row.forecast.without_arima = _without_row(ahead.without, result, floor_of(windows, base), wish)
+        row.forecast.without_arima = _without_row(ahead.without, result, floor_of(windows, base), options)
     return row if former is None else with_moves(row, former)
 
 
-def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: PoolOptions) -> WithoutRow:
-    row = shaped(bare, wish)
+def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, options: PoolOptions) -> WithoutRow:
+    row = shaped(bare, options)
     other = pool_plan(row).floor
     return WithoutRow(
         skill=None if bare.result.skill is None else round(bare.result.skill, 4),
@@ -159,17 +138,18 @@ def _without_row(bare: Outlook, result: Forecast, floor: np.ndarray, wish: PoolO
     )
 
 
-def _refuse_full(result: Forecast, load: Load, wanted: np.ndarray, floor: np.ndarray, wish: PoolOptions) -> None:
-    """A floor at the maximum at every minute is no plan: capacity, load or maximum is not what was meant."""
-    most = wish.limits.maximum
+def _refuse_full(result: Forecast, load: Load, unlimited: np.ndarray, floor: np.ndarray, options: PoolOptions) -> None:
+    """Refuses a floor at the maximum at every minute: capacity, load or maximum is wrong."""
+    most = options.limits.maximum
     covered = _minutes_of_week(result, result.step // 60)
-    if wanted.max(initial=0) <= most or (floor[covered] < most).any():
+    if unlimited.max(initial=0) <= most or (floor[covered] < most).any():
         return
     low, high = (Rate(float(bound(load.values)), load.unit) for bound in (np.min, np.max))
     raise InferdocError(
-        f"the floor would stay at the maximum of {most} all week: {label(wish.policy.quantile)} of {low} to {high}"
-        f"{'' if wish.safety == 1 else f' x {wish.safety:g}'} / ({wish.policy.utilisation:.0%} of {wish.capacity.rate} "
-        f"per replica) = {int(wanted.min())} to {int(wanted.max())} replicas; correct the capacity, or raise --max"
+        f"the floor would stay at the maximum of {most} all week: {label(options.policy.quantile)} of {low} to {high}"
+        f"{'' if options.safety == 1 else f' x {options.safety:g}'} / ({options.policy.utilisation:.0%} of "
+        f"{options.capacity.rate} per replica) = {int(unlimited.min())} to {int(unlimited.max())} replicas; "
+        "correct the capacity, or raise --max"
     )
 
 
@@ -184,29 +164,29 @@ def build_plan(
     pools: list[PoolRow],
     generated: int,
     horizon: int = 7 * DAY,
-    asked: PlanRequest | None = None,
+    request: PlanRequest | None = None,
     notes: Sequence[str] = (),
 ) -> PlanRow:
     """The plan of all pools. generated: Unix seconds; horizon: seconds from then on for which the plan is valid, since
-    nothing was forecast beyond; asked: the request, from which a nightly job asks for the next plan; notes: what its
-    reader must know, such as the pools that are not in it."""
+    nothing was forecast beyond; request: its options, from which a nightly job makes the next plan; notes: such as the
+    pools that are not in it."""
     made = datetime.fromtimestamp(generated, UTC)
-    asked = asked or PlanRequest()
+    request = request or PlanRequest()
     valid_until = made + timedelta(seconds=horizon)
-    plan = PlanRow(SCHEMA, "", made, valid_until, pools, list(notes), asked.words, asked.files)
+    plan = PlanRow(SCHEMA, "", made, valid_until, pools, list(notes), request.words, request.files)
     return stamped(plan)
 
 
 def unit_of(series: LoadSeries) -> LoadUnit:
-    """What a series counts per second; one that comes from a file does not say."""
+    """The load unit of a series; a file does not state one."""
     return next((unit for unit in LoadUnit if unit.value == series.unit), LoadUnit.OF_FILE)
 
 
 def load_per_second(
     series: LoadSeries, result: Forecast, policy: Policy, events: Collection[PlannedEvent] = ()
 ) -> tuple[Load, float | None]:
-    """The forecast quantile as load per second, and the cap it was held under (load per second); what a planned event
-    multiplies, the cap does not take away."""
+    """The forecast quantile as load per second, and its cap (load per second); the cap does not cut the effect of a
+    planned event."""
     share = 1.0 / series.step if series.kind == "amount" else 1.0
     unit = unit_of(series)
     load = result.quantiles[policy.quantile] * share
@@ -223,71 +203,66 @@ def load_per_second(
 
 
 def _floor(
-    result: Forecast, need: np.ndarray, lead: int, wish: PoolOptions, former: FormerPool | None
+    result: Forecast, need: np.ndarray, lead: int, options: PoolOptions, former: FormerPool | None
 ) -> tuple[np.ndarray, list[str]]:
-    week = np.full(MINUTES, wish.limits.minimum, dtype=np.int64)
+    week = np.full(MINUTES, options.limits.minimum, dtype=np.int64)
     span = max(1, result.step // 60)
     np.maximum.at(week, _minutes_of_week(result, span), np.repeat(need, span))
-    week = np.clip(week, wish.limits.minimum, wish.limits.maximum)
-    margin = wish.policy.margin_minutes
+    week = np.clip(week, options.limits.minimum, options.limits.maximum)
+    margin = options.policy.margin_minutes
     late = ahead_of(week[::-1], margin)[::-1]
     week = np.maximum(ahead_of(week, -(-lead // 60) + margin), late)
     if len(result.times) * result.step >= 7 * DAY - result.step:
         week = merged_days(week)
-    required = ramped(week, wish.limits.ramp)
-    week = steps(required, wish.limits.dwell, wish.limits.windows)
+    required = ramped(week, options.limits.ramp)
+    week = steps(required, options.limits.dwell, options.limits.windows)
     kept: list[str] = []
     if former is not None:
-        week, kept = settled_with(former, week, required, wish.change_hours)
-        week = np.minimum(week, wish.limits.maximum)
+        week, kept = settled_with(former, week, required, options.change_hours)
+        week = np.minimum(week, options.limits.maximum)
     week, notes = clear_of_jumps(week, zone_of(result.zone), datetime.fromtimestamp(result.start, UTC), PROOF_DAYS)
-    week, cut = within_budget(week, wish.limits.minimum, wish.limits.budget)
+    week, cut = within_budget(week, options.limits.minimum, options.limits.budget)
     if cut is not None:
-        notes.append(f"cut at {cut} replicas to stay within {wish.limits.budget:g} replica-hours a week")
-    if int(need.max(initial=0)) >= wish.limits.maximum:
-        notes.append(f"the forecast reaches the maximum of {wish.limits.maximum} replicas")
+        notes.append(f"cut at {cut} replicas to stay within {options.limits.budget:g} replica-hours a week")
+    if int(need.max(initial=0)) >= options.limits.maximum:
+        notes.append(f"the forecast reaches the maximum of {options.limits.maximum} replicas")
     return week, [*kept, *notes]
 
 
-class _Reasons:
-    """Says why a window has its floor: the highest load it was made for."""
-
-    def __init__(self, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, wish: PoolOptions) -> None:
-        self.minutes = _minutes_of_week(result)
-        self.load, self.need, self.lead, self.wish = load, need, lead, wish
-
-    def of(self, window: WeekWindow) -> str:
-        reach = window.length + -(-self.lead // 60)
-        covered = np.zeros(len(self.minutes), dtype=bool)
-        for day in window.days:
-            covered |= (self.minutes - (day * 1440 + window.start)) % MINUTES < reach
-        fitting = np.flatnonzero(covered & (self.need <= window.replicas))
-        if not len(fitting):
-            return "holds the neighbouring level until the change is worth it"
-        top = int(fitting[np.argmax(self.load[fitting])])
-        reached = Rate(float(self.load[top]), self.wish.capacity.rate.unit)
-        return (
-            f"{label(self.wish.policy.quantile)} reaches {reached} at "
-            f"{clock(int(self.minutes[top]))}: {int(self.need[top])} x {self.wish.capacity.rate.per_second:g} at "
-            f"{self.wish.policy.utilisation:.0%}, started {self.lead / 60:.0f} min earlier"
-        )
+def _reason(
+    window: WeekWindow, result: Forecast, load: np.ndarray, need: np.ndarray, lead: int, options: PoolOptions
+) -> str:
+    """Explains the floor of a window by the highest load it was made for."""
+    minutes, reach = _minutes_of_week(result), window.length + -(-lead // 60)
+    covered = np.zeros(len(minutes), dtype=bool)
+    for day in window.days:
+        covered |= (minutes - (day * 1440 + window.start)) % MINUTES < reach
+    fitting = np.flatnonzero(covered & (need <= window.replicas))
+    if not len(fitting):
+        return "keeps the neighbouring level: a change would save too little"
+    top, rate = int(fitting[np.argmax(load[fitting])]), options.capacity.rate
+    return (
+        f"{label(options.policy.quantile)} reaches {Rate(float(load[top]), rate.unit)} at {clock(int(minutes[top]))}: "
+        f"{int(need[top])} x {rate.per_second:g} at {options.policy.utilisation:.0%}, "
+        f"started {lead / 60:.0f} min earlier"
+    )
 
 
-def _policy_row(wish: PoolOptions, lead: int, cap: float | None) -> PolicyRow:
+def _policy_row(options: PoolOptions, lead: int, cap: float | None) -> PolicyRow:
     return PolicyRow(
-        name=wish.policy.name,
-        quantile=wish.policy.quantile,
-        utilisation=wish.policy.utilisation,
-        safety_factor=wish.safety,
-        capacity=wish.capacity.rate.per_second,
-        capacity_unit=wish.capacity.rate.unit.value,
-        capacity_source=wish.capacity.source,
-        cold_start_seconds=wish.cold_start,
+        name=options.policy.name,
+        quantile=options.policy.quantile,
+        utilisation=options.policy.utilisation,
+        safety_factor=options.safety,
+        capacity=options.capacity.rate.per_second,
+        capacity_unit=options.capacity.rate.unit.value,
+        capacity_source=options.capacity.source,
+        cold_start_seconds=options.cold_start,
         lead_seconds=lead,
-        dwell_seconds=wish.limits.dwell,
-        ramp=wish.limits.ramp,
+        dwell_seconds=options.limits.dwell,
+        ramp=options.limits.ramp,
         cap_load=None if cap is None else round(cap, 6),
-        budget_hours=wish.limits.budget,
+        budget_hours=options.limits.budget,
     )
 
 

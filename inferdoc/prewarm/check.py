@@ -1,4 +1,6 @@
-"""Proves that what is emitted equals the plan: minute by minute over 400 days in seven zones, and in shape."""
+"""Proves that what is emitted equals the plan: minute by minute over 400 days in seven zones, and in shape.
+
+The text is read back by the rules of the component that runs it (`reference_check`)."""
 
 from __future__ import annotations
 
@@ -8,27 +10,108 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import yaml
 
+from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
-from inferdoc.prewarm.emit.parts import part_of, place_on
-from inferdoc.prewarm.emit.patch_target import look
+from inferdoc.prewarm.emit.keda import PREFIX, untouched
+from inferdoc.prewarm.emit.kinds import BY_WORD, PatchTarget, TriggerPlace, look, part_of, patch_target_of, place_on
 from inferdoc.prewarm.emit.registry import emit, target_of
-from inferdoc.prewarm.emit.triggers import untouched
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
-from inferdoc.prewarm.readback import (
-    floor_given,
-    floor_wanted,
-    objects,
-    patched_object,
-    place_of,
-)
 from inferdoc.prewarm.record import own_floor
 from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.schemas import faults, trigger_faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments
+
+
+def objects(text: str) -> list[dict[str, Any]]:
+    try:
+        found = [o for o in load_all_yaml(text) if o is not None]
+    except yaml.YAMLError as fault:
+        raise InferdocError(f"the manifest is no YAML: {str(fault).splitlines()[0]}") from fault
+    if not all(isinstance(o, dict) for o in found):
+        raise InferdocError("the manifest holds something that is no object")
+    return found
+
+
+def patched_object(target: str, options: EmitOptions, plan: PlanRow) -> PatchTarget:
+    """The kind of object whose floor the jobs of a target set."""
+    if look(options.existing, "kind") == "LLMInferenceService":
+        return BY_WORD["llm-service-prefill" if plan.pools[0].role == "prefill" else "llm-service"]
+    if target == "cronjob" and options.kind is not None:
+        return patch_target_of(options.kind)
+    return _patched(target)
+
+
+def _patched(target: str) -> PatchTarget:
+    found = target_of(target).patched
+    if found is None:
+        raise InferdocError(f"target `{target}` patches no object")
+    return found
+
+
+def place_of(obj: dict[str, Any], plan: PlanRow) -> TriggerPlace | None:
+    """The place of KEDA's triggers for the plan's pool on an object; None if KEDA does not scale it."""
+    place = place_on(obj, plan.pools[0].role)
+    there = place.kind == "ScaledObject" or isinstance(look(obj, *place.scaling, "keda"), dict)
+    return place if obj.get("kind") == place.kind and there else None
+
+
+def planned_floor(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
+    """int64[count]: the plan's windows, in groups for a LeaderWorkerSet, and never under what the object has of its
+    own."""
+    planned = reference_check.intent(span, msgspec.to_builtins(plan.pools[0]))
+    if target_of(target).grouped:
+        planned = -(-planned // options.per_group)
+    return np.asarray(np.maximum(planned, _own(span, plan, target, options)))
+
+
+def _own(span: MinuteSpan, plan: PlanRow, target: str, options: EmitOptions) -> np.ndarray:
+    existing, known = options.existing, target_of(target)
+    left_to_object = known.states == "moment" and known.over_existing is None
+    if existing is None or left_to_object or existing.get("kind") == "CustomResourceDefinition":
+        return np.zeros(span.count, dtype=np.int64)
+    scaled = _keda_spec(existing, plan)
+    if scaled is None:
+        patched = known.over_existing or patched_object(target, options, plan)
+        return np.full(span.count, own_floor(part_of(existing, patched.domain), look(existing, *patched.field)))
+    place = place_on(existing, plan.pools[0].role)
+    base = own_floor(part_of(existing, place.domain), scaled.get("minReplicaCount"), place.absent)
+    theirs = [t for t in scaled["triggers"] if not str(t.get("name", "")).startswith(PREFIX)]
+    return reference_check.keda_floor(span, {"minReplicaCount": base, "triggers": theirs})
+
+
+def _keda_spec(obj: dict[str, Any], plan: PlanRow) -> dict[str, Any] | None:
+    """minReplicaCount and triggers of an object that KEDA scales."""
+    place = place_of(obj, plan)
+    if place is None:
+        return None
+    return {"minReplicaCount": look(obj, *place.floor_path), "triggers": look(obj, *place.trigger_path) or []}
+
+
+def emitted_floor(span: MinuteSpan, plan: PlanRow, text: str, target: str, options: EmitOptions) -> np.ndarray:
+    """int64[count]: the floor at each minute when `text` is applied and nothing else happens."""
+    known = target_of(target)
+    if known.read_week is not None:
+        return known.read_week(span, text, options, _level(span, plan))
+    found = objects(text)
+    scaled = _keda_spec(found[0], plan)
+    if scaled is not None:
+        return reference_check.keda_floor(span, scaled)
+    if known.patched is not None:
+        return reference_check.cronjob_floor(span, found, patched_object(target, options, plan).word)
+    raise InferdocError(f"target `{target}` cannot be checked")
+
+
+def _level(span: MinuteSpan, plan: PlanRow) -> np.ndarray:
+    """int64[count]: what `prewarm apply` would set at each minute, by the code that it runs."""
+    pool = pool_plan(plan.pools[0])
+    clock, weekday = span.wall(pool.row.zone)
+    return np.asarray(pool.floor[(weekday - 1) % 7 * 1440 + clock])
+
 
 ZONES = (
     "UTC",
@@ -45,7 +128,8 @@ LEAD_DAYS, TAIL_DAYS = 8, 8
 
 @dataclass(frozen=True)
 class TargetCheck:
-    """Of one target in one zone. minutes: compared; wrong: how many differ; first: the first that does, for people."""
+    """The check of one target in one zone. minutes: compared; wrong: differing minutes; first: the first of them, as
+    text."""
 
     target: str
     zone: str
@@ -64,28 +148,28 @@ def check(
     """One verdict per zone for one pool: the plan is moved to each zone, emitted, read back and compared."""
     row = _row(plan, pool)
     zones = tuple(dict.fromkeys((row.zone, *zones)))
-    asked = options or EmitOptions(now=0.0, server="http://prometheus:9090", host_zone="UTC")
-    asked = replace(asked, now=plan.generated_at.timestamp(), pool=row.name)
-    return [_verdict(in_zone(plan, row, zone), target, zone, asked) for zone in zones]
+    emit_options = options or EmitOptions(now=0.0, server="http://prometheus:9090", host_zone="UTC")
+    emit_options = replace(emit_options, now=plan.generated_at.timestamp(), pool=row.name)
+    return [_verdict(in_zone(plan, row, zone), target, zone, emit_options) for zone in zones]
 
 
 def prove(plan: PlanRow, text: str, target: str, options: EmitOptions) -> None:
-    """InferdocError where `text`, just emitted, is not what was planned."""
+    """Raises InferdocError if the emitted `text` differs from the plan."""
     wrong = shape_faults(text, target, options.existing)
     if not wrong and target_of(target).states != "nothing":
         row = _row(plan, options.pool)
         own = msgspec.structs.replace(plan, pools=[row])
         if target_of(target).states == "moment":
             span = MinuteSpan(int(options.now) // 60, 1)
-            wanted = floor_wanted(span, own, target, _asking(target, options))
-            found = _stated(own, text, target, options, int(wanted[0]))
+            planned = planned_floor(span, own, target, options)
+            found = _stated(own, text, target, options, int(planned[0]))
         elif set_by_hand(options.existing, row.role):
             return
         else:
             found = compare(own, text, target, row.zone, options)
         wrong = [] if found.ok else [found.first]
     if wrong:
-        raise InferdocError(f"what {target} would get is not what was planned, nothing is written: {wrong[0]}")
+        raise InferdocError(f"the text for {target} differs from the plan, nothing is written: {wrong[0]}")
 
 
 def set_by_hand(existing: dict[str, Any] | None, role: str) -> bool:
@@ -128,13 +212,13 @@ def _verdict(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> Tar
 
 
 def shape_faults(text: str, target: str, existing: dict[str, Any] | None = None) -> list[str]:
-    """Faults of the manifests in `text`; none for targets that are not YAML. What an existing object of the user's has
-    beyond our shapes is not ours to judge; our triggers in it are."""
+    """Faults of the manifests in `text`; none for targets that are not YAML. Of an existing object of the user only our
+    triggers are checked."""
     if not target_of(target).manifests:
         return []
     theirs = existing is not None and bool(faults(existing))
-    judged = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
-    return [fault for obj, foreign in judged for fault in (trigger_faults(obj) if foreign else faults(obj))]
+    checked = [(obj, theirs and obj.get("kind") == look(existing, "kind")) for obj in objects(text)]
+    return [fault for obj, foreign in checked for fault in (trigger_faults(obj) if foreign else faults(obj))]
 
 
 def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptions | None = None) -> TargetCheck:
@@ -142,21 +226,21 @@ def compare(plan: PlanRow, text: str, target: str, zone: str, options: EmitOptio
     options = options or EmitOptions(now=plan.generated_at.timestamp())
     begin = int(plan.generated_at.timestamp()) // 60
     span = MinuteSpan(begin - LEAD_DAYS * 1440, (DAYS + LEAD_DAYS + TAIL_DAYS) * 1440)
-    wanted = floor_wanted(span, plan, target, options)
+    planned = planned_floor(span, plan, target, options)
     try:
-        given = floor_given(span, plan, text, target, options)
+        emitted = emitted_floor(span, plan, text, target, options)
         ending = _ending(plan, text, target, options)
     except (ValueError, KeyError, StopIteration, TypeError) as fault:
         return TargetCheck(target, zone, 0, 1, f"cannot be read back: {fault}")
     if ending:
         return TargetCheck(target, zone, 0, len(ending), ending[0])
     inside = slice(LEAD_DAYS * 1440, (LEAD_DAYS + DAYS) * 1440)
-    differs = np.flatnonzero(wanted[inside] != given[inside])
+    differs = np.flatnonzero(planned[inside] != emitted[inside])
     first = ""
     if len(differs):
         at = int(differs[0]) + LEAD_DAYS * 1440
         there = datetime.fromtimestamp((span.begin + at) * 60, UTC).astimezone(zone_of(zone))
-        first = f"{there:%a %Y-%m-%d %H:%M} {zone}: plan {wanted[at]}, {target} {given[at]}"
+        first = f"{there:%a %Y-%m-%d %H:%M} {zone}: plan {planned[at]}, {target} {emitted[at]}"
     return TargetCheck(target, zone, DAYS * 1440, len(differs), first)
 
 
@@ -167,11 +251,11 @@ def _ending(plan: PlanRow, text: str, target: str, options: EmitOptions) -> list
         return reference_check.release_faults(found, place.word)
     if not any(obj["kind"] == "CronJob" for obj in found):
         return []
-    aim = patched_object(target, options, plan)
-    base = -(-plan.pools[0].base // options.per_group) if target == "lws" else plan.pools[0].base
+    patched = patched_object(target, options, plan)
+    base = -(-plan.pools[0].base // options.per_group) if target_of(target).grouped else plan.pools[0].base
     if options.existing is not None and options.existing.get("kind") != "CustomResourceDefinition":
-        base = own_floor(part_of(options.existing, aim.domain), look(options.existing, *aim.field))
-    return reference_check.ending_faults(found, aim.word, plan.valid_until, base)
+        base = own_floor(part_of(options.existing, patched.domain), look(options.existing, *patched.field))
+    return reference_check.ending_faults(found, patched.word, plan.valid_until, base)
 
 
 def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> TargetCheck:
@@ -179,29 +263,24 @@ def _momentary(plan: PlanRow, target: str, zone: str, options: EmitOptions) -> T
     before."""
     begin = -(-int(plan.generated_at.timestamp()) // 60)
     span = MinuteSpan(begin, int((plan.valid_until - plan.generated_at).total_seconds() // 60) - 1)
-    wanted = floor_wanted(span, plan, target, _asking(target, options))
-    changes = np.flatnonzero(np.diff(wanted)) + 1
+    planned = planned_floor(span, plan, target, options)
+    changes = np.flatnonzero(np.diff(planned)) + 1
     moments = np.unique(np.concatenate([[0], changes, changes - 1]))
     for at in moments.tolist():
-        asked = replace(options, now=float((span.begin + at) * 60))
-        found = _stated(plan, emit(plan, target, asked), target, options, int(wanted[at]))
+        emit_options = replace(options, now=float((span.begin + at) * 60))
+        found = _stated(plan, emit(plan, target, emit_options), target, options, int(planned[at]))
         if not found.ok:
             return found
     return TargetCheck(target, zone, len(moments), 0)
 
 
-def _asking(target: str, options: EmitOptions) -> EmitOptions:
-    """Only an HPA's floor is lifted to what stands there: the others leave that to the object."""
-    return options if target == "hpa" else replace(options, existing=None)
-
-
-def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, wanted: int) -> TargetCheck:
-    """What a target of one moment says, against the floor wanted then."""
+def _stated(plan: PlanRow, text: str, target: str, options: EmitOptions, planned: int) -> TargetCheck:
+    """Compares the floor of a target of one moment with the plan."""
     zone = plan.pools[0].zone
     wrong = shape_faults(text, target, options.existing)
     if wrong:
         return TargetCheck(target, zone, 0, len(wrong), wrong[0])
-    given = target_of(target).read_moment(text, plan.pools[0].name)
-    if given is not None and given != wanted:
-        return TargetCheck(target, zone, 1, 1, f"plan {wanted}, {target} {given}")
+    emitted = target_of(target).read_moment(text, plan.pools[0].name)
+    if emitted is not None and emitted != planned:
+        return TargetCheck(target, zone, 1, 1, f"plan {planned}, {target} {emitted}")
     return TargetCheck(target, zone, 1, 0)

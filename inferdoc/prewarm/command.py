@@ -1,15 +1,19 @@
-"""What the `inferdoc prewarm` commands do, behind the command line."""
+"""Runs the `inferdoc prewarm` commands."""
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import yaml
+
+from inferdoc.catalogue.yaml_text import load_all_yaml
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import ExitCode, InferdocError, SourceError
 from inferdoc.escaping import one_line
@@ -17,8 +21,12 @@ from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin, spoken_zone, write
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import DAY, LoadSeries
+from inferdoc.prewarm import backtest, difference
 from inferdoc.prewarm.build import LONGEST, Outlook, build_plan
-from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, prove, shape_faults
+from inferdoc.prewarm.emit.base import EmitOptions
+from inferdoc.prewarm.emit.registry import MODULES, emit
+from inferdoc.prewarm.explain import explain, tuning_words
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
 from inferdoc.prewarm.plan_options import PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import plan_pools
@@ -35,37 +43,26 @@ def plan(
     capacity: tuple[str, ...],
     rps: PerPool[float | None],
     cold_start: PerPool[str | None],
-    minimum: PerPool[int],
-    maximum: PerPool[int],
     zone: PerPool[str | None],
     horizon: str,
-    policy: PerPool[str],
-    quantile: PerPool[float | None],
-    utilisation: PerPool[float | None],
-    safety: PerPool[float | None],
     tune: str | None,
-    ramp: PerPool[int | None],
     dwell: PerPool[str],
-    budget: PerPool[float | None],
-    scale_to_zero: bool,
     holidays: str | None,
     calendar: str | None,
     events: tuple[str, ...],
     model: str,
     arima_seconds: float,
     begin: str | None,
-    role: str,
-    pd_ratio: float | None,
-    windows: int,
     previous: str | None,
-    change_hours: float,
     price: float | None,
     draw: Draw,
     output: str,
     target: str | None,
-    asked: PlanRequest,
+    given: PlanRequest,
+    **same: Any,
 ) -> int:
-    """Plans one pool from a file, or every pool of a source. asked: the options as they were given."""
+    """Plans one pool from a file, or every pool of a source. given: the options of the command line; same:
+    those that `PlanOptions` takes as they are."""
     zones, start = zone.map(spoken_zone), None if begin is None else moment_of(begin, "--from")
     now = int(time.time()) if start is None else start
     agenda = agenda_for(zones.usual, now - origin.days * DAY, now + LONGEST, holidays, calendar, events)
@@ -79,34 +76,22 @@ def plan(
         holidays=agenda.holidays,
         events=agenda.events,
     )
-    wish = PlanOptions(
+    options = PlanOptions(
         request=request,
         capacity=given_rates(capacity, rps),
         cold_start=cold_start.map(lambda text: None if text is None else seconds_of(text, "--cold-start")),
-        minimum=minimum,
-        maximum=maximum,
         zone=zones,
-        policy=policy,
-        quantile=quantile,
-        utilisation=utilisation,
-        safety=safety,
         tune=tune is not None,
-        ramp=ramp,
         dwell=dwell.map(lambda text: seconds_of(text, "--dwell")),
-        budget=budget,
-        scale_to_zero=scale_to_zero,
-        role=role,
-        pd_ratio=pd_ratio,
-        windows=windows,
         previous=previous_plan(previous),
-        change_hours=change_hours,
+        **same,
     )
-    planned = plan_pools(replace(origin, until=request.begin), wish, now)
+    planned = plan_pools(replace(origin, until=request.begin), options, now)
     left_out = [f"{pool} is not in this plan: {why}" for pool, why in planned.left_out]
     if origin.path is None:
         gaps = incomplete(origin.opened.source.warnings)
         left_out += [f"the data is incomplete, floors may be too low: {line}" for line in gaps]
-    made = build_plan(planned.rows, now, request.horizon, asked, left_out)
+    made = build_plan(planned.rows, now, request.horizon, given, left_out)
     if output == "html":
         text = draw(made, planned.seen, price)
     else:
@@ -126,20 +111,18 @@ def read_plan(path: str) -> PlanRow:
 
 
 def previous_plan(path: str | None) -> PlanRow | None:
-    """The plan that is followed now. The first night of a nightly job there is none, which is said."""
+    """The current plan. In the first run of a nightly job there is none; a note says so."""
     if path is None:
         return None
     if not Path(path).exists():
-        print(one_line(f"note: {path}: no plan there yet, so nothing is held against it"), file=sys.stderr)
+        print(one_line(f"note: {path}: no previous plan yet, so there is no comparison"), file=sys.stderr)
         return None
     return load(path)
 
 
 def differ(*, old: str, new: str, price: float | None, gpus: int, prices: PricesSection, output: str) -> int:
-    """What a new plan changes. Without --price a replica-hour costs what the configuration says of the tier that ends
-    the pool's name."""
-    from inferdoc.prewarm.difference import difference, to_text
-    from inferdoc.prewarm.difference import to_json as diff_json
+    """Prints the changes of a new plan. Without --price, the configured price of the tier that ends the pool's name
+    applies."""
 
     def of(pool: str) -> float | None:
         tier = next((tier for tier in prices.tiers if pool.endswith(f"-{tier}")), None)
@@ -147,8 +130,10 @@ def differ(*, old: str, new: str, price: float | None, gpus: int, prices: Prices
         return known if price is None else price
 
     plans = load(old), load(new)
-    found = difference(*plans, of)
-    write((diff_json if output == "json" else to_text)(*plans, found, prices.currency).encode(), None)
+    found = difference.difference(*plans, of)
+    write(
+        (difference.to_json if output == "json" else difference.to_text)(*plans, found, prices.currency).encode(), None
+    )
     return ExitCode.OK
 
 
@@ -166,10 +151,6 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
     rights beside it are left out."""
     if path is None:
         return None
-    import yaml
-
-    from inferdoc.catalogue.yaml_text import load_all_yaml
-
     try:
         objects = [obj for obj in load_all_yaml(Path(path).read_text("utf-8")) if obj is not None]
     except (OSError, UnicodeDecodeError) as fault:
@@ -182,13 +163,9 @@ def existing_object(path: str | None) -> dict[str, Any] | None:
     return found[0]
 
 
-def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **asked: Any) -> int:
+def emit_plan(*, path: str, goal: str, now: str | None, existing: str | None, target: str | None, **given: Any) -> int:
     """Writes the plan for a target, once what is written has been read back and is the plan."""
-    from inferdoc.prewarm.check import prove
-    from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.emit.registry import emit
-
-    given = {key: value for key, value in asked.items() if value is not None}
+    given = {key: value for key, value in given.items() if value is not None}
     moment = time.time() if now is None else moment_of(now, "--now")
     options = EmitOptions(now=moment, existing=existing_object(existing), **given)
     made = read_plan(path)
@@ -203,60 +180,37 @@ def replay(
     origin: Origin,
     rps: float | None,
     cold_start: str,
-    minimum: int,
     maximum: int | None,
     zone: str | None,
-    days: float,
-    quantile: float | None,
-    utilisation: float | None,
     price: float | None,
     output: str,
     target: str | None,
+    **same: Any,
 ) -> int:
-    """Back-tests on the end of a CSV file."""
-    from inferdoc.prewarm.backtest import Trial, backtest, to_image, to_table
-    from inferdoc.prewarm.backtest import to_json as report_json
-
-    trial = Trial(
+    """Back-tests on the end of a CSV file. same: options that `Trial` takes as they are."""
+    trial = backtest.Trial(
         cold_start=seconds_of(cold_start, "--cold-start"),
         capacity=rps,
         zone=spoken_zone(zone),
-        minimum=minimum,
         maximum=maximum or 100_000,
-        days=days,
-        quantile=quantile,
-        utilisation=utilisation,
+        **same,
     )
     loads = origin.series()
     if len(loads) != 1:
         raise InferdocError(f"choose one pool with --pool: {', '.join(s.name for s in loads)}")
-    report = backtest(loads[0], trial)
+    report = backtest.backtest(loads[0], trial)
     if output in ("png", "svg"):
-        data = to_image(report, output)
+        data = backtest.to_image(report, output)
     else:
-        data = (report_json(report, price) if output == "json" else to_table(report, price)).encode()
+        data = (backtest.to_json if output == "json" else backtest.to_table)(report, price).encode()
     write(data, target)
     return ExitCode.OK
 
 
 def check_plan(
-    *,
-    path: str,
-    goals: tuple[str, ...],
-    pool: str | None,
-    manifest: str | None,
-    existing: str | None,
-    output: str,
+    *, path: str, goals: tuple[str, ...], pool: str | None, manifest: str | None, existing: str | None, output: str
 ) -> int:
     """Proves each target against the plan, or one manifest file; exit 1 when anything differs."""
-    import json
-    from dataclasses import asdict
-
-    from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, shape_faults
-    from inferdoc.prewarm.emit.base import EmitOptions
-    from inferdoc.prewarm.emit.registry import MODULES
-    from inferdoc.prewarm.explain import tuning_words
-
     made = read_plan(path)
     if (manifest or existing) and len(goals) != 1:
         raise InferdocError("--manifest and --existing need one --target")

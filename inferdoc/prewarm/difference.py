@@ -1,4 +1,4 @@
-"""`inferdoc prewarm diff`: what a new plan changes, in words, replica-hours and money."""
+"""Changes of a schedule between two plans: kept small when planning, listed by `inferdoc prewarm diff`."""
 
 from __future__ import annotations
 
@@ -7,12 +7,92 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 
 import msgspec
+import numpy as np
 
 from inferdoc import escaping
-from inferdoc.prewarm.change import span_words, stretches
 from inferdoc.prewarm.explain import tuning_words
-from inferdoc.prewarm.plan import PlanRow, PoolPlan, pool_plan
-from inferdoc.prewarm.week import MINUTES, MINUTES_PER_DAY, WeekSegment
+from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, WindowRow, pool_plan
+from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, WeekSegment, WeekWindow, clock, differing_segments
+
+
+@dataclass(frozen=True)
+class FormerPool:
+    """A pool in the previous plan. floor: int64[10080]."""
+
+    plan_id: str
+    row: PoolRow
+    floor: np.ndarray
+
+
+def former_pool(plan: PlanRow | None, name: str, zone: str) -> FormerPool | None:
+    """The pool in the previous plan; None if it was missing or had another time zone."""
+    row = next((row for row in plan.pools if row.name == name), None) if plan is not None else None
+    if plan is None or row is None or row.zone != zone or row.forecast.abstained:
+        return None
+    return FormerPool(plan.plan_id, row, pool_plan(row).floor)
+
+
+def settled_with(
+    former: FormerPool, floor: np.ndarray, required: np.ndarray, price: float
+) -> tuple[np.ndarray, list[str]]:
+    """The floor with the former one in each time range where that meets `required` and a change would save less than
+    `price` replica-hours a week; and a note. required: int64[10080], the minimum of each minute."""
+    made, kept = floor.copy(), 0
+    differs = np.flatnonzero(floor != former.floor)
+    if not len(differs):
+        return made, []
+    runs = np.split(differs, np.flatnonzero(np.diff(differs) > 1) + 1)
+    if len(runs) > 1 and runs[0][0] == 0 and runs[-1][-1] == MINUTES - 1:
+        runs = [np.concatenate([runs[-1], runs[0]]), *runs[1:-1]]
+    for run in runs:
+        saved = float((former.floor[run] - floor[run]).sum()) / 60
+        if (former.floor[run] >= required[run]).all() and saved < price:
+            made[run] = former.floor[run]
+            kept += 1
+    note = f"{kept} time range(s) stay as in plan {former.plan_id}: a change would save under {price:g} replica-hours"
+    return made, [note] if kept else []
+
+
+def with_moves(row: PoolRow, former: FormerPool) -> PoolRow:
+    """The pool with the value of the previous plan and its reason in the reason of each window."""
+    plan = pool_plan(row)
+    windows = [
+        msgspec.structs.replace(written, reason=f"{written.reason}{_moved(window, former)}")
+        for window, written in zip(plan.windows, row.windows, strict=True)
+    ]
+    return msgspec.structs.replace(row, windows=windows)
+
+
+def _moved(window: WeekWindow, former: FormerPool) -> str:
+    levels_inside = [former.floor[(d * 1440 + window.start + np.arange(window.length)) % MINUTES] for d in window.days]
+    around = [
+        former.floor[[(d * 1440 + window.start - 1) % MINUTES, (d * 1440 + window.start + window.length) % MINUTES]]
+        for d in window.days
+    ]
+    levels = np.unique(np.concatenate(levels_inside)).tolist()
+    same = levels == [window.replicas]
+    if same and all((edges != window.replicas).all() for edges in around):
+        return ""
+    if same:
+        return f"; plan {former.plan_id} kept {window.replicas} for longer"
+    old = min(former.row.windows, key=lambda w: (abs(w.replicas - max(levels)), w.start), default=None)
+    was = f"{levels[0]}" if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
+    why = "" if old is None or levels == [former.row.base] else f" ({_first(old)})"
+    return f"; plan {former.plan_id} had {was} then{why}"
+
+
+def _first(window: WindowRow) -> str:
+    """The reason without its part about the previous plan."""
+    return window.reason.partition("; plan ")[0]
+
+
+def span_words(days: tuple[int, ...], segment: WeekSegment) -> str:
+    """`mon-fri 07:30-08:15`."""
+    names = [DAYS[day] for day in days]
+    run = len(days) > 2 and days == tuple(range(days[0], days[0] + len(days)))
+    text = f"{names[0]}-{names[-1]}" if run else ",".join(names)
+    return f"{text} {clock(segment.start)[4:]}-{clock(segment.end)[4:]}"
+
 
 SCHEMA = "inferdoc.prewarm.diff/v1"
 Price = Callable[[str], float | None]
@@ -20,7 +100,7 @@ Price = Callable[[str], float | None]
 
 @dataclass(frozen=True)
 class FloorMove:
-    """A stretch of the week whose floor changes. hours: replica-hours a week more (less: negative)."""
+    """A time range of the week whose floor changes. hours: replica-hours a week more (less: negative)."""
 
     when: str
     before: int
@@ -84,14 +164,14 @@ def _notes(old: PoolPlan | None, new: PoolPlan | None) -> list[str]:
 
 
 def _policy(plan: PoolPlan) -> dict[str, object]:
-    """What was chosen; the lead time and the cap follow from the load."""
-    told: dict[str, object] = msgspec.to_builtins(plan.row.policy)
-    return {key: value for key, value in told.items() if key not in ("cap_load", "lead_seconds")}
+    """The chosen settings, without lead time and cap, which follow from the load."""
+    policy: dict[str, object] = msgspec.to_builtins(plan.row.policy)
+    return {key: value for key, value in policy.items() if key not in ("cap_load", "lead_seconds")}
 
 
 def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
     groups: dict[tuple[int, int, int, int], list[int]] = {}
-    for part in stretches(old.floor, new.floor):
+    for part in differing_segments(old.floor, new.floor):
         day, start = divmod(part.start, MINUTES_PER_DAY)
         key = (start, part.end - part.start, int(old.floor[part.start]), part.replicas)
         groups.setdefault(key, []).append(day)
@@ -99,27 +179,20 @@ def _moves(old: PoolPlan, new: PoolPlan) -> list[FloorMove]:
     for (start, length, before, after), days in sorted(groups.items(), key=lambda item: (item[1][0], item[0])):
         hours = round((after - before) * length * len(days) / 60, 2)
         segment = WeekSegment(start, start + length, after)
-        reason = _reason(new if after > new.row.base else old, days[0] * MINUTES_PER_DAY + start)
+        covering = (new if after > new.row.base else old).covering(days[0] * MINUTES_PER_DAY + start)
+        reason = covering[0][1].reason if covering else ""
         found.append(FloorMove(span_words(tuple(days), segment), before, after, hours, reason))
     return found
 
 
-def _reason(plan: PoolPlan, minute: int) -> str:
-    """Why the window that covers a minute of the week has its floor."""
-    for window, row in zip(plan.windows, plan.row.windows, strict=True):
-        if any((minute - day * MINUTES_PER_DAY - window.start) % MINUTES < window.length for day in window.days):
-            return row.reason
-    return ""
-
-
 def to_json(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
     priced = any(pool.cost is not None for pool in found)
-    told = {"schema": SCHEMA, "old": old.plan_id, "new": new.plan_id, "currency": currency if priced else None}
-    return json.dumps({**told, "pools": [asdict(pool) for pool in found]}, indent=1) + "\n"
+    head = {"schema": SCHEMA, "old": old.plan_id, "new": new.plan_id, "currency": currency if priced else None}
+    return json.dumps({**head, "pools": [asdict(pool) for pool in found]}, indent=1) + "\n"
 
 
 def to_text(old: PlanRow, new: PlanRow, found: list[PoolDifference], currency: str) -> str:
-    """One block per pool: the sum, then each stretch with its replica-hours and its reason."""
+    """One block per pool: the sum, then each time range with its replica-hours and its reason."""
     lines = [f"plan {old.plan_id} -> {new.plan_id}, per week"]
     for pool in found:
         was, now = ("none" if h is None else f"{h:g}" for h in (pool.hours_before, pool.hours_after))

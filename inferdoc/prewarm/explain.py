@@ -1,4 +1,4 @@
-"""Says what a plan will do: the next events in local time and UTC, with the reason for each."""
+"""Explains a plan: the next changes in local time and UTC, with the reason for each."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from inferdoc.prewarm.plan import (
     TuningRow,
     pool_plan,
 )
-from inferdoc.prewarm.policy import AVOIDED, PRICE, Setting
-from inferdoc.prewarm.week import MINUTES_PER_DAY
+from inferdoc.prewarm.plan_options import AVOIDED, PRICE, Setting
+from inferdoc.prewarm.week import MINUTES_PER_DAY, minute_of_week
 
 
 def tuning_words(row: TuningRow) -> str:
@@ -73,13 +73,9 @@ def events(plan: PoolPlan, begin: datetime, days: float) -> list[FloorEvent]:
 
 
 def _why(plan: PoolPlan, at: datetime, level: int) -> str:
-    there = at.astimezone(plan.zone)
-    minute = there.weekday() * MINUTES_PER_DAY + there.hour * 60 + there.minute
-    for window, row in zip(plan.windows, plan.row.windows, strict=True):
-        inside = any((minute - day * MINUTES_PER_DAY - window.start) % 10080 < window.length for day in window.days)
-        if inside and window.replicas == level:
-            return row.reason
-    return "no window: back to the base floor; the autoscaler decides when pods leave"
+    covering = plan.covering(minute_of_week(at.timestamp(), plan.zone))
+    outside = "no window: back to the base floor; the autoscaler decides when pods leave"
+    return next((row.reason for window, row in covering if window.replicas == level), outside)
 
 
 def explain(plan: PlanRow, begin: datetime, days: float) -> str:
@@ -104,7 +100,7 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
     return escaping.page(lines) + "\n"
 
 
-def _asked(policy: PolicyRow) -> str:
+def _quantile_text(policy: PolicyRow) -> str:
     return label(policy.quantile) if policy.safety_factor == 1 else str(Setting(policy.quantile, policy.safety_factor))
 
 
@@ -150,10 +146,10 @@ def _why_weight(arima: CandidateRow, made: ForecastRow) -> str:
 
 
 def _shares(weights: dict[str, float]) -> str:
-    """What the forecast is made of: ` (week 40 %, day 35 %)`; nothing where that is one thing."""
+    """The parts of the forecast: ` (week 40 %, day 35 %)`; empty if there is only one."""
     largest = sorted(weights.items(), key=lambda item: -item[1])
-    told = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
-    return f" ({', '.join(told)})" if len(weights) > 1 else ""
+    parts = [f"{name} {share:.0%}" for name, share in largest if share >= SHOWN_SHARE]
+    return f" ({', '.join(parts)})" if len(weights) > 1 else ""
 
 
 def _head(pool: PoolPlan) -> list[str]:
@@ -165,7 +161,7 @@ def _head(pool: PoolPlan) -> list[str]:
     trust = f"skill {skill} on {made.folds} back-tested day(s), {made.history_days:g} days of history"
     lines = [
         f"{row.name} ({row.role}): {size}; {row.hours:g} replica-hours a week, {extra:g} of them above the base",
-        f"  policy {policy.name}: {_asked(policy)} at {policy.utilisation:.0%} of {capacity}",
+        f"  policy {policy.name}: {_quantile_text(policy)} at {policy.utilisation:.0%} of {capacity}",
         f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
         f"  forecast: {made.method}{_shares(made.weights)}, {trust}",
     ]

@@ -14,7 +14,7 @@ UNCERTAIN = "whether it took effect is not known, and the next run settles it"
 
 
 class ObjectChangedError(SourceError):
-    """The object was changed by somebody else between our look and our patch (409 Conflict)."""
+    """The object was changed between our read and our patch (409 Conflict)."""
 
 
 class ObjectMissingError(SourceError):
@@ -72,7 +72,7 @@ def get(resource: str, name: str, namespace: str, scale: bool = False) -> dict[s
 
 
 def unchanged(found: dict[str, Any]) -> dict[str, str]:
-    """Metadata that make a patch fail with a Conflict if the object is no longer the one that was looked at."""
+    """Metadata that make a patch fail with a Conflict if the object has changed since it was read."""
     version = (found.get("metadata") or {}).get("resourceVersion")
     return {} if version is None else {"resourceVersion": version}
 

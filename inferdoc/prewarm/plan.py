@@ -96,9 +96,9 @@ class ForecastRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class SettingRow(msgspec.Struct, forbid_unknown_fields=True):
-    """What a quantile and a safety factor would have done in a back-test. avoided: share of the reactive scaler's
-    overload; surely: the least of it, whichever one day is left out and for every dearer setting; price: replica-hours
-    over those of perfect foresight."""
+    """The back-test of a quantile and a safety factor. avoided: share of the reactive scaler's overload; surely: the
+    least of it, whichever one day is left out and for every dearer setting; price: replica-hours over those of perfect
+    foresight."""
 
     quantile: float
     safety_factor: float
@@ -108,9 +108,9 @@ class SettingRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
-    """What the back-test of `--tune backtest` chose. days: replayed; tried: settings; met: whether the chosen one
-    surely avoids enough at a fair price; usual: what the policy's own would have done; enough: the cheapest that would
-    have avoided enough, at whatever price, where the chosen one does not."""
+    """The choice of `--tune backtest`. days: replayed; tried: settings; met: whether the chosen one surely avoids
+    enough at a fair price; usual: the result of the policy's own setting; enough: the cheapest that would have avoided
+    enough, at whatever price, where the chosen one does not."""
 
     days: int
     tried: int
@@ -121,8 +121,8 @@ class TuningRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
-    """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a
-    week; cluster, namespace: of its pods, empty where nothing tells them."""
+    """One pool. base: the floor outside windows; maximum: never exceeded; hours: replica-hours of the floor in a week;
+    cluster, namespace: of its pods, empty if unknown."""
 
     name: str
     role: str
@@ -142,8 +142,8 @@ class PoolRow(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class PlanRow(msgspec.Struct, forbid_unknown_fields=True):
-    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids; request: the options it was
-    asked for with, `--max=20`, without those of the source; files: by option, the text of the files among them."""
+    """The whole plan. plan_id: hash of everything else, so that equal plans have equal ids; request: its options, such
+    as `--max=20`, without those of the source; files: by option, the text of the files among them."""
 
     schema: str
     plan_id: str
@@ -174,8 +174,13 @@ class PoolPlan:
 
     @property
     def top(self) -> int:
-        """The most replicas any window asks for, the base without windows."""
+        """The highest floor of any window, the base without windows."""
         return max([w.replicas for w in self.windows], default=self.row.base)
+
+    def covering(self, minute: int) -> list[tuple[WeekWindow, WindowRow]]:
+        """The windows that cover a minute of the week."""
+        pairs = zip(self.windows, self.row.windows, strict=True)
+        return [(window, row) for window, row in pairs if window.covers(minute)]
 
     def at(self, moment: float) -> int:
         """The floor at Unix seconds `moment`."""
@@ -224,11 +229,11 @@ def parse(raw: bytes, where: str) -> PlanRow:
         raise InferdocError(f"{where}: schema `{plan.schema}`, expected `{SCHEMA}`; make the plan with this version")
     if stamped(plan).plan_id != plan.plan_id:
         raise InferdocError(
-            f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then plan anew"
+            f"{where}: the content does not match plan_id {plan.plan_id}; edit the inputs, then make a new plan"
         )
     names = [pool.name for pool in plan.pools]
     if len(set(names)) < len(names):
-        raise InferdocError(f"{where}: a pool stands twice; two floors on one object need one plan")
+        raise InferdocError(f"{where}: a pool occurs twice; two floors on one object need one plan")
     for pool in plan.pools:
         pool_plan(pool, where)
         last = pool.forecast.last_step + timedelta(days=1)
@@ -254,7 +259,7 @@ def pool_plan(row: PoolRow, where: str = "plan") -> PoolPlan:
         )
     top = max([w.replicas for w in windows], default=row.base)
     if top > row.maximum:
-        raise InferdocError(f"{where}: pool {row.name}: a window wants {top} replicas, the maximum is {row.maximum}")
+        raise InferdocError(f"{where}: pool {row.name}: a window needs {top} replicas, the maximum is {row.maximum}")
     return PoolPlan(row, zone_of(row.zone), windows, floor_of(windows, row.base))
 
 

@@ -1,37 +1,144 @@
-"""Plans for every pool of an origin: capacity and lead time measured where history shows them, prefill and decode
-together. A pool that cannot be planned is left out with its reason, and the others are planned."""
+"""Plans for every pool of an origin: capacity and lead time measured where history shows them. A pool that cannot be
+planned is left out with its reason.
+
+Prefill and decode pools of a model serve the same requests. Each side is planned for its own kind of load, but both are
+ready at the same moment, a side without a rhythm of its own follows the other, and --pd-ratio keeps their ratio."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
+from inferdoc.fleet.members import Pool
+from inferdoc.forecast.capacity import PoolCapacity, Served, capacities
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.engine import HISTORY_DAYS
-from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, cold_start
-from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, Outlook, outlook, shaped
-from inferdoc.prewarm.families import Ahead, led, started_together, tied
-from inferdoc.prewarm.plan import PoolRow
-from inferdoc.prewarm.plan_options import PlanOptions
-from inferdoc.prewarm.policy import CAP_DAYS, CAP_QUANTILE
-from inferdoc.prewarm.shape import SLOT
-from inferdoc.prewarm.tune import REPLAYED_DAYS, tuned
-
-if TYPE_CHECKING:
-    from inferdoc.fleet.members import Pool
-    from inferdoc.forecast.capacity import PoolCapacity, Served
-    from inferdoc.forecast.fromsource import Gathered
-    from inferdoc.forecast.starts import Starts
-from inferdoc.forecast.series import DAY
+from inferdoc.forecast.fromsource import Gathered, add, called_alike, counted, pool_name, pool_series
+from inferdoc.forecast.series import DAY, Load, LoadSeries, LoadUnit, Rate
+from inferdoc.forecast.starts import DEFAULT_COLD_START, ColdStart, Starts, cold_start, pool_starts
+from inferdoc.prewarm.build import Outlook, outlook, shaped
+from inferdoc.prewarm.plan import PoolRow, pool_plan, window_row
+from inferdoc.prewarm.plan_options import CAP_DAYS, CAP_QUANTILE, Capacity, PlanOptions, PoolOptions
+from inferdoc.prewarm.replay import REPLAYED_DAYS, tuned
+from inferdoc.prewarm.week import MINUTES, SLOT, grouped, segments
 from inferdoc.times import rfc3339
+
+OTHER = {"prefill": "decode", "decode": "prefill"}
+
+
+@dataclass(frozen=True)
+class PoolDraft:
+    """A pool before it is planned: its load, its options, its outlook, and notes on the source of its numbers."""
+
+    pool: Pool
+    series: LoadSeries
+    options: PoolOptions
+    outlook: Outlook
+    notes: tuple[str, ...] = ()
+
+
+def started_together(pools: Sequence[PoolDraft]) -> list[PoolDraft]:
+    """The pools, those of one model with prefill and decode apart with the longest cold start among them."""
+    return [_as_early(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
+
+
+def _as_early(each: PoolDraft, family: Sequence[PoolDraft]) -> PoolDraft:
+    if not _others(each, family):
+        return each
+    slowest = max((p for p in family if p.pool.role in OTHER), key=lambda p: p.options.cold_start)
+    if slowest.options.cold_start <= each.options.cold_start:
+        return each
+    early = f"started as early as {slowest.options.name}, {slowest.options.cold_start} s: a request needs both sides"
+    options = replace(each.options, cold_start=slowest.options.cold_start)
+    return replace(each, options=options, notes=(*each.notes, early))
+
+
+def with_followers(pools: Sequence[PoolDraft]) -> list[PoolDraft]:
+    """The pools, those without a forecast of their own with what the other side of their model is planned for."""
+    return [_beside(each, [p for p in pools if p.pool.family == each.pool.family]) for each in pools]
+
+
+def _beside(each: PoolDraft, family: Sequence[PoolDraft]) -> PoolDraft:
+    others = _others(each, family)
+    leading = [p for p in others if not p.outlook.result.abstained and p.outlook.load.values.any()]
+    return _following(each, leading) if each.outlook.result.abstained and leading else each
+
+
+def _others(each: PoolDraft, family: Sequence[PoolDraft]) -> list[PoolDraft]:
+    return [p for p in family if p.pool.role == OTHER.get(each.pool.role)]
+
+
+def _following(each: PoolDraft, leading: Sequence[PoolDraft]) -> PoolDraft:
+    """The pool with a load in step with the other side's: as much of its own kind for one of theirs as over the last
+    days."""
+    theirs = sum(_recent(p) for p in leading)
+    own = _recent(each)
+    ahead = [p.outlook.load.values * (1.0 if p.options.tuning is None else p.options.safety) for p in leading]
+    if not (theirs > 0 and own > 0) or len({len(values) for values in ahead}) > 1:
+        return each
+    unit, result = each.outlook.load.unit, each.outlook.result
+    share = Rate(own / theirs, unit)
+    names = ", ".join(p.options.name for p in leading)
+    follows = f"follows {names}, {share.per_second:.3g} {unit.value} for 1 {leading[0].outlook.load.unit.value} there"
+    result = replace(result, abstained=False, reason=f"{follows}; alone: {result.reason}", method="of the other side")
+    result = replace(result, notes=(*result.notes, follows))
+    return replace(each, outlook=Outlook(result, Load(np.sum(ahead, axis=0) * share.per_second, unit), None))
+
+
+def _recent(each: PoolDraft) -> float:
+    """The mean load of the last days, per second."""
+    values = each.series.before(each.series.end, CAP_DAYS).values
+    return float(np.nanmean(values)) if np.isfinite(values).any() else 0.0
+
+
+def tied(rows: list[PoolRow], ratio: float) -> list[PoolRow]:
+    """Prefill pools with at least `ratio` replicas, all together, per decode replica of the plan at every minute, so
+    that neither side of a request waits for the other to warm. Raises InferdocError where a side is missing."""
+    if ratio <= 0:
+        raise InferdocError("--pd-ratio must be above 0: prefill replicas per decode replica")
+    decode = [row for row in rows if row.role == "decode" and not row.forecast.abstained]
+    prefill = [row for row in rows if row.role == "prefill"]
+    if not decode or not prefill:
+        raise InferdocError(
+            f"--pd-ratio ties prefill to decode; there are {len(decode)} decode and {len(prefill)} prefill pools "
+            "with a schedule"
+        )
+    floors = {row.name: pool_plan(row).floor for row in prefill}
+    have = np.sum(list(floors.values()), axis=0)
+    required = np.ceil(np.sum([pool_plan(row).floor for row in decode], axis=0) * ratio - 1e-9)
+    parts = {name: np.where(have > 0, floor / np.maximum(have, 1), 1 / len(floors)) for name, floor in floors.items()}
+    return [
+        raised(row, np.ceil(required * parts[row.name] - 1e-9).astype(np.int64), decode) if row.name in parts else row
+        for row in rows
+    ]
+
+
+def raised(row: PoolRow, required: np.ndarray, decode: Sequence[PoolRow]) -> PoolRow:
+    """The pool with its floor at least `required` (int64[10080], local week), within its maximum."""
+    names = ", ".join(other.name for other in decode)
+    if any(row.zone != other.zone for other in decode):
+        raise InferdocError(f"pools {row.name} and {names} have different time zones; plan them with one --tz")
+    floor = np.minimum(np.maximum(pool_plan(row).floor, required), row.maximum)
+    base = int(floor.min())
+    reasons = {(w.start, w.replicas): w.reason for w in row.windows}
+    windows = []
+    for window in grouped(segments(floor, base)):
+        made = window_row(window, f"keeps the ratio to {names}")
+        windows.append(msgspec.structs.replace(made, reason=reasons.get((made.start, made.replicas), made.reason)))
+    forecast = row.forecast
+    if forecast.abstained:
+        forecast = msgspec.structs.replace(forecast, abstained=False, reason=f"follows {names}: {forecast.reason}")
+    hours = round(float(floor.sum()) / 60, 2)
+    base_hours = round(base * MINUTES / 60, 2)
+    return msgspec.structs.replace(
+        row, base=base, windows=windows, hours=hours, base_hours=base_hours, forecast=forecast
+    )
+
 
 OLDEST = DAY
 EARLIEST = 600
@@ -40,12 +147,12 @@ COARSEST = 3600
 """A schedule has times of day; bins longer than an hour do not hold them."""
 ENOUGH = 100
 FALLS_OF_A_COUNTER = 0.01
-"""A load goes down about as often as up; a counter only where its process began anew."""
+"""A load falls about as often as it rises; a counter only when its process restarts."""
 
 
 def fit_for_a_plan(series: LoadSeries, now: int, chosen: bool = False) -> None:
     """Raises InferdocError, one line, for a series that no schedule can be made of. now: Unix seconds that the plan is
-    made at; chosen: whether that was asked for, so that what came later is left out and not from the future."""
+    made at; chosen: whether the user gave that time, so that later samples are left out and not an error."""
     last = _newest(series)
     if last is not None and not chosen and last - series.step - now > EARLIEST:
         raise InferdocError(
@@ -96,10 +203,10 @@ class Planned:
     seen: dict[str, tuple[LoadSeries, Outlook]] = field(default_factory=dict)
 
 
-def plan_pools(origin: Origin, asked: PlanOptions, now: int) -> Planned:
+def plan_pools(origin: Origin, options: PlanOptions, now: int) -> Planned:
     """The plan of each pool. now: Unix seconds that the plan is made at. Raises InferdocError where no pool can be
     planned."""
-    made = _of_file(origin, asked, now) if origin.path is not None else _of_source(origin, asked, now)
+    made = _of_file(origin, options, now) if origin.path is not None else _of_source(origin, options, now)
     if not made.rows:
         alike = len({why for _, why in made.left_out}) == 1
         reasons = dict.fromkeys(why if alike else f"{pool}: {why}" for pool, why in made.left_out)
@@ -113,95 +220,91 @@ def clean(name: str) -> str:
     return kept[:63].strip("-") or "pool"
 
 
-def _of_file(origin: Origin, asked: PlanOptions, now: int) -> Planned:
+def _of_file(origin: Origin, options: PlanOptions, now: int) -> Planned:
     (series,) = origin.series()
     name = clean(series.name)
-    _refuse_unknown(asked, {name})
-    rates = asked.capacity.own.get(name) or asked.capacity.usual
+    _refuse_unknown(options, {name})
+    rates = options.capacity.own.get(name) or options.capacity.usual
     if len(rates) != 1:
         raise InferdocError(
             "--input needs one --capacity 'NUMBER UNIT': a file of loads does not show what a replica serves"
         )
-    fit_for_a_plan(series, now, asked.request.begin is not None)
+    fit_for_a_plan(series, now, options.request.begin is not None)
     capacity = Capacity(Rate(rates[0].per_second, LoadUnit.OF_FILE))
-    cold = cold_start(asked.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
-    wish = asked.wish(name, asked.role, capacity, cold.seconds)
-    ahead, wish = tuned(series, outlook(series, wish), wish)
-    return Planned([shaped(ahead, wish)], [], {name: (series, ahead)})
+    cold = cold_start(options.cold_start.of(name) or DEFAULT_COLD_START, None, "", None)
+    pool_options = options.pool_options(name, options.role, capacity, cold.seconds)
+    ahead, pool_options = tuned(series, outlook(series, pool_options), pool_options)
+    return Planned([shaped(ahead, pool_options)], [], {name: (series, ahead)})
 
 
-def _of_source(origin: Origin, asked: PlanOptions, now: int) -> Planned:
-    from inferdoc.forecast.fromsource import called_alike, pool_name
-
-    origin, asked = _with_replayed_days(origin, asked)
+def _of_source(origin: Origin, options: PlanOptions, now: int) -> Planned:
+    origin, options = _with_replayed_days(origin, options)
     gathered = origin.gathered((), SLOT * 60)
     loads = _Loads(origin, gathered)
     pools = {pool_name(pool): pool for pool in gathered.pools()}
     if origin.pool is not None and origin.pool not in pools:
         raise InferdocError(f"pool `{origin.pool}` was not seen; there are {', '.join(sorted(pools))}")
-    _refuse_unknown(asked, set(pools))
-    wanted = sorted(pools) if origin.pool is None else [origin.pool]
+    _refuse_unknown(options, set(pools))
+    names = sorted(pools) if origin.pool is None else [origin.pool]
     measured, starts = _Measured(origin), _Starts(origin, gathered)
-    ahead: list[Ahead] = []
+    drafts: list[PoolDraft] = []
     rows: list[PoolRow] = []
     alike = called_alike(gathered.pools())
-    left_out = [(name, alike[name]) for name in wanted if name in alike]
-    for name in [name for name in wanted if name not in alike]:
+    left_out = [(name, alike[name]) for name in names if name in alike]
+    for name in [name for name in names if name not in alike]:
         pool = pools[name]
         try:
-            series, capacity = _binding(loads, pool, _choices(origin, asked, pool, name, measured))
-            fit_for_a_plan(series, now, asked.request.begin is not None)
-            cold = starts.of(pool, asked.cold_start.of(name))
-            wish = asked.wish(name, pool.role, capacity, cold.seconds)
+            series, capacity = _binding(loads, pool, _choices(origin, options, pool, name, measured))
+            fit_for_a_plan(series, now, options.request.begin is not None)
+            cold = starts.of(pool, options.cold_start.of(name))
+            pool_options = options.pool_options(name, pool.role, capacity, cold.seconds)
             notes = (f"capacity: {capacity.rate} per replica, {capacity.source}", f"cold start: {cold.basis}")
-            ahead.append(Ahead(pool, series, wish, outlook(series, wish), notes))
+            drafts.append(PoolDraft(pool, series, pool_options, outlook(series, pool_options), notes))
         except InferdocError as fault:
             left_out.append((name, str(fault)))
-    at_once = started_together(ahead)
+    drafts_together = started_together(drafts)
     seen = {}
-    for each in led([_tuned(each) for each in at_once]):
+    for each in with_followers([_tuned(each) for each in drafts_together]):
         try:
-            row = shaped(each.outlook, each.wish)
+            row = shaped(each.outlook, each.options)
             where = {"cluster": each.pool.cluster or "", "namespace": each.pool.namespace or ""}
             where = {name: "" if value == "unknown" else value for name, value in where.items()}
             seen[row.name] = (each.series, each.outlook)
             rows.append(msgspec.structs.replace(row, notes=[*row.notes, *each.notes], **where))
         except InferdocError as fault:
-            left_out.append((each.wish.name, str(fault)))
-    return Planned(rows if asked.pd_ratio is None or not rows else tied(rows, asked.pd_ratio), left_out, seen)
+            left_out.append((each.options.name, str(fault)))
+    return Planned(rows if options.pd_ratio is None or not rows else tied(rows, options.pd_ratio), left_out, seen)
 
 
-def _with_replayed_days(origin: Origin, asked: PlanOptions) -> tuple[Origin, PlanOptions]:
-    """Where days are replayed they are read beyond the history that is asked for: each is planned from as much as the
-    plan itself."""
-    if not asked.tune:
-        return origin, asked
-    request = replace(asked.request, history_days=min(HISTORY_DAYS, float(origin.days)))
-    return replace(origin, days=origin.days + REPLAYED_DAYS), replace(asked, request=request)
+def _with_replayed_days(origin: Origin, options: PlanOptions) -> tuple[Origin, PlanOptions]:
+    """Reads the replayed days in addition to the history: each of them is planned from as much history as the plan
+    itself."""
+    if not options.tune:
+        return origin, options
+    request = replace(options.request, history_days=min(HISTORY_DAYS, float(origin.days)))
+    return replace(origin, days=origin.days + REPLAYED_DAYS), replace(options, request=request)
 
 
-def _tuned(each: Ahead) -> Ahead:
-    ahead, wish = tuned(each.series, each.outlook, each.wish)
-    return replace(each, outlook=ahead, wish=wish)
+def _tuned(each: PoolDraft) -> PoolDraft:
+    ahead, pool_options = tuned(each.series, each.outlook, each.options)
+    return replace(each, outlook=ahead, options=pool_options)
 
 
-def _refuse_unknown(asked: PlanOptions, pools: set[str]) -> None:
-    unknown = sorted(asked.named - pools)
+def _refuse_unknown(options: PlanOptions, pools: set[str]) -> None:
+    unknown = sorted(options.named - pools)
     if unknown:
         raise InferdocError(f"no pool is called `{unknown[0]}`; there are {', '.join(sorted(pools))}")
 
 
 class _Loads:
-    """Load series of pools, each kind of load read from the source only where it is asked for. Bins are as long as the
-    quarters of an hour on which a floor changes."""
+    """Load series of pools; a kind of load is read from the source when it is first needed. Bins are as long as the
+    slots of a floor, a quarter of an hour."""
 
     def __init__(self, origin: Origin, gathered: Gathered) -> None:
         self._origin, self._gathered = origin, gathered
         self._read: set[LoadUnit] = set()
 
     def of(self, pool: Pool, unit: LoadUnit) -> LoadSeries | None:
-        from inferdoc.forecast.fromsource import add, counted, pool_series
-
         if unit not in self._read:
             add(self._gathered, self._origin.opened.source, counted(unit), self._origin.match)
             self._read.add(unit)
@@ -209,15 +312,13 @@ class _Loads:
 
 
 class _Measured:
-    """What replicas serve, read from history only where it is asked for."""
+    """Capacities of replicas, read from history when first needed."""
 
     def __init__(self, origin: Origin) -> None:
         self._origin = origin
         self._found: dict[LoadUnit | None, dict[str, PoolCapacity]] = {}
 
     def of(self, pool: str, unit: LoadUnit | None) -> PoolCapacity | None:
-        from inferdoc.forecast.capacity import capacities
-
         if unit not in self._found:
             history, slos = self._origin.capacity_history
             self._found[unit] = {each.pool: each for each in capacities(history, slos, unit)}
@@ -225,15 +326,13 @@ class _Measured:
 
 
 class _Starts:
-    """How long replicas take to start, read from history only where it is asked for, of all pools at once."""
+    """How long replicas take to start, read from history for all pools when it is first needed."""
 
     def __init__(self, origin: Origin, gathered: Gathered) -> None:
         self._origin, self._gathered = origin, gathered
 
     @cached_property
     def _seen(self) -> dict[Pool, Starts]:
-        from inferdoc.forecast.starts import pool_starts
-
         return pool_starts(self._origin.opened.source, self._gathered, self._origin.match)
 
     def of(self, pool: Pool, given: int | None) -> ColdStart:
@@ -241,12 +340,12 @@ class _Starts:
         return cold_start(given, None if given is not None else self._seen.get(pool), pool.tier, usual.value)
 
 
-def _choices(origin: Origin, asked: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
-    """What a replica of the pool serves, of each kind of load that is known; InferdocError where none is."""
-    given = [rate for rate in asked.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
+def _choices(origin: Origin, options: PlanOptions, pool: Pool, name: str, measured: _Measured) -> list[Capacity]:
+    """The capacities of a replica of the pool, one per known kind of load; InferdocError if none is known."""
+    given = [rate for rate in options.capacity.of(name, pool.role) if origin.unit in (None, rate.unit)]
     if given:
         return [Capacity(rate) for rate in given]
-    if name in asked.capacity.own and origin.unit is not None:
+    if name in options.capacity.own and origin.unit is not None:
         raise InferdocError(f"its capacity is not given in {origin.unit.value}, which --load counts")
     found = measured.of(name, origin.unit)
     served = [] if found is None else [each for each in found.served if each.safe is not None]

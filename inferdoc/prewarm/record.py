@@ -1,7 +1,7 @@
-"""What an object remembers of its floor, and the one rule by which every run settles it.
+"""The record of a floor on its object, and the one rule by which every run sets the floor.
 
-The record lives in the object's own annotations, so that it comes and goes with the object and is written in the same
-patch as the floor: a run that fails half-way leaves both or neither."""
+The record lives in the object's own annotations, so it is deleted with the object and is written in the same patch as
+the floor: a run that fails half-way leaves both or neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import BASE, CLUSTER, HELD, PLACED, PLAN_BASE, PLAN_ID, POOL, EmitOptions
+from inferdoc.prewarm.emit.base import BASE, CLUSTER, OVERRIDDEN, PLACED, PLAN_BASE, PLAN_ID, POOL, EmitOptions
 from inferdoc.prewarm.plan import PoolRow
 
 UNSET = "unset"
@@ -17,19 +17,19 @@ UNSET = "unset"
 
 @dataclass(frozen=True)
 class FloorRecord:
-    """base: the user's own floor (None = the field was not there); placed: what we set last; held: the plan's floor
-    against which the user set a lower one by hand, kept until the plan asks for another."""
+    """base: the user's own floor (None = the field was missing); placed: what we set last; overridden: the floor of the
+    plan that the user lowered by hand, which stays lowered until the plan has another floor."""
 
     base: int | None
     placed: int
-    held: int | None = None
+    overridden: int | None = None
 
     def annotations(self) -> dict[str, str | None]:
         """As written; None takes a key away."""
         return {
             BASE: UNSET if self.base is None else str(self.base),
             PLACED: str(self.placed),
-            HELD: None if self.held is None else str(self.held),
+            OVERRIDDEN: None if self.overridden is None else str(self.overridden),
         }
 
 
@@ -43,30 +43,30 @@ class Settled:
     notes: list[str] = field(default_factory=list)
 
 
-def settle(current: int | None, record: FloorRecord | None, wanted: int | None, absent: int = 1) -> Settled:
-    """The floor that should stand now. current: what stands there (None = nothing, which means `absent`); wanted: what
-    the plan asks for, None where there is no plan to follow: the user's base comes back then.
+def settle(current: int | None, record: FloorRecord | None, planned: int | None, absent: int = 1) -> Settled:
+    """The desired floor. current: the floor of the object (None = not set, which means `absent`); planned: the floor of
+    the plan, None without a usable plan: the user's base floor is then restored.
 
-    Whoever changes the field by hand has the last word: the value becomes the user's base, and the floor never goes
-    under it. One lower than the plan's holds until the plan asks for another floor than at the time of the edit: than
-    what we set last, where that was the plan's."""
+    A change by hand wins: the value becomes the user's base floor, and the floor never goes below it. A value below the
+    plan's stays until the plan has another floor than at the time of the edit: than the one we set last, if that was
+    the plan's."""
     notes: list[str] = []
-    base, held = (current, None) if record is None else (record.base, record.held)
+    base, overridden = (current, None) if record is None else (record.base, record.overridden)
     if record is not None and _number(current, absent) != record.placed:
         followed = record.placed != _number(record.base, absent)
-        base, held = current, None if followed and record.placed != wanted else wanted
+        base, overridden = current, None if followed and record.placed != planned else planned
         notes.append(f"set by hand from {record.placed} to {_number(current, absent)}, which is the user's base now")
-    if wanted is None:
+    if planned is None:
         return Settled(base, None, notes)
     own = _number(base, absent)
-    if held != wanted or own >= wanted:
-        held = None
-    if held is not None:
-        notes.append(f"the plan wants {wanted}; {own}, set by hand, is kept until the plan asks for another floor")
-    elif own > wanted:
-        notes.append(f"the plan wants {wanted}; the user's own floor of {own} is kept")
-    floor = own if held is not None else max(wanted, own)
-    return Settled(floor, FloorRecord(base, floor, held), notes)
+    if overridden != planned or own >= planned:
+        overridden = None
+    if overridden is not None:
+        notes.append(f"the plan wants {planned}; {own}, set by hand, is kept until the floor of the plan changes")
+    elif own > planned:
+        notes.append(f"the plan wants {planned}; the user's own floor of {own} is kept")
+    floor = own if overridden is not None else max(planned, own)
+    return Settled(floor, FloorRecord(base, floor, overridden), notes)
 
 
 def _number(value: int | None, absent: int) -> int:
@@ -79,8 +79,8 @@ def record_of(found: dict[str, Any], current: int | None, absent: int = 1) -> Fl
     marks = (found.get("metadata") or {}).get("annotations") or {}
     if PLACED in marks:
         base = None if marks.get(BASE) == UNSET else _parsed(marks, BASE)
-        held = _parsed(marks, HELD) if HELD in marks else None
-        return FloorRecord(base, _parsed(marks, PLACED), held)
+        overridden = _parsed(marks, OVERRIDDEN) if OVERRIDDEN in marks else None
+        return FloorRecord(base, _parsed(marks, PLACED), overridden)
     if PLAN_ID in marks and PLAN_BASE in marks:
         return FloorRecord(_parsed(marks, PLAN_BASE), _number(current, absent))
     return None
@@ -99,7 +99,7 @@ def refuse_other_pool(found: dict[str, Any], pool: str) -> None:
     if other is not None and other != pool:
         raise InferdocError(
             f"{found.get('kind')} {meta.get('name')} holds the floor of pool {other}, not of {pool}: "
-            f"give it back first with --pool {other}"
+            f"release it first with --pool {other}"
         )
 
 

@@ -39,7 +39,7 @@ def _wall(begin: int, count: int, name: str) -> tuple[np.ndarray, np.ndarray]:
 
 @dataclass(frozen=True)
 class MinuteSpan:
-    """A stretch of UTC minutes. begin: minutes since the epoch; count: how many."""
+    """A range of UTC minutes. begin: minutes since the epoch; count: how many."""
 
     begin: int
     count: int
@@ -53,8 +53,7 @@ class MinuteSpan:
 
 
 def intent(span: MinuteSpan, pool: dict[str, Any]) -> np.ndarray:
-    """int64[count]: the floor the plan's JSON asks for: the highest window whose wall-clock stretch holds the
-    minute."""
+    """int64[count]: the floor of the plan's JSON: the highest window that covers the minute on the wall clock."""
     clock, weekday = span.wall(pool["zone"])
     minute = (weekday - 1) % 7 * 1440 + clock
     week = np.full(10080, pool["base"], dtype=np.int64)
@@ -135,22 +134,22 @@ def last_event(span: MinuteSpan, events: list[tuple[np.ndarray, np.ndarray]]) ->
 
 
 def cronjob_floor(span: MinuteSpan, objects: list[dict[str, Any]], kind: str) -> np.ndarray:
-    """int64[count]: the floor that the CronJobs hold on an object where nobody sets one by hand. The one that ends the
-    plan is judged by itself. kind: short word of the object."""
+    """int64[count]: the floor that the CronJobs set on an object without changes by hand. The CronJob that ends the
+    plan is checked separately. kind: short word of the object."""
     events = []
     for job in _weekly(objects):
-        level = _held(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], kind)
+        level = _hold_floor(job["spec"]["jobTemplate"]["spec"]["template"]["spec"]["containers"][0], kind)
         fires = cron_matches(span, job["spec"]["schedule"], job["spec"]["timeZone"], sunday_is_7=True)
         events.append((fires, np.full(span.count, level, dtype=np.int64)))
     return last_event(span, events)
 
 
-def _held(container: dict[str, Any], kind: str) -> int:
+def _hold_floor(container: dict[str, Any], kind: str) -> int:
     words: list[str] = container["command"]
-    said = dict(word.removeprefix("--").split("=", 1) for word in words[3:] if "=" in word)
-    if words[:3] != ["inferdoc", "prewarm", "hold"] or said["target"] != kind or "--yes" not in words:
+    options = dict(word.removeprefix("--").split("=", 1) for word in words[3:] if "=" in word)
+    if words[:3] != ["inferdoc", "prewarm", "hold"] or options["target"] != kind or "--yes" not in words:
         raise ValueError(f"`{' '.join(words[:4])}` does not hold the floor of {kind}")
-    return int(said["floor"])
+    return int(options["floor"])
 
 
 def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -159,9 +158,9 @@ def _weekly(objects: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, base: int) -> list[str]:
-    """What is wrong with the CronJob that ends the plan; empty when it fires once in the year, in the minute in which
-    the plan stops being valid, deletes every job, itself last, and gives the object back before that: by the record on
-    it, or where only its scale is touched at `base`. kind: short word of the object."""
+    """Faults of the CronJob that ends the plan; empty if it fires once in the year, in the minute in which the plan
+    stops being valid, deletes every job, itself last, and gives the object back before that: by the record on it, or
+    where only its scale is touched at `base`. kind: short word of the object."""
     jobs = [o for o in objects if o["kind"] == "CronJob"]
     weekly = {job["metadata"]["name"] for job in _weekly(objects)}
     ends = [job for job in jobs if job["metadata"]["name"] not in weekly]
@@ -179,8 +178,8 @@ def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, bas
         found.append(f"{name} leaves {', '.join(sorted(weekly - set(first['command'])))}")
     back = second["command"]
     if back[2:3] == ["hold"]:
-        if _held(second, kind) != base:
-            found.append(f"{name} puts {_held(second, kind)} back, the base is {base}")
+        if _hold_floor(second, kind) != base:
+            found.append(f"{name} puts {_hold_floor(second, kind)} back, the base is {base}")
     elif not {"release", f"--target={kind}", "--yes"} <= set(back):
         found.append(f"{name} does not give the object back")
     if last["command"][-1] != name:
@@ -189,25 +188,25 @@ def ending_faults(objects: list[dict[str, Any]], kind: str, until: datetime, bas
 
 
 def release_faults(objects: list[dict[str, Any]], word: str) -> list[str]:
-    """What is wrong with the CronJob that gives an object with triggers back when its plan has expired; empty when it
-    looks at that object at least once an hour, all year, goes itself then, and the rights beside it are those that it
-    needs. word: what `--target` calls the object, which stands first."""
+    """Faults of the CronJob that restores an object with triggers when its plan has expired; empty if it reads that
+    object at least once an hour, all year, goes itself then, and the rights beside it are those that it needs. word:
+    the word of `--target` for the object, which comes first."""
     scaled, jobs = objects[0], [o for o in objects if o["kind"] == "CronJob"]
     if len(jobs) != 1:
         return [f"{len(jobs)} CronJobs give the {scaled['kind']} back, expected 1"]
     spec, meta, name = jobs[0]["spec"], scaled["metadata"], jobs[0]["metadata"]["name"]
     words = spec["jobTemplate"]["spec"]["template"]["spec"]["containers"][0]["command"]
     place = [f"--name={meta['name']}", f"--namespace={meta.get('namespace', 'default')}"]
-    wanted = ["inferdoc", "prewarm", "release", f"--target={word}", "--expired", "--yes", f"--job={name}", *place]
-    found = [f"the CronJob that gives the {scaled['kind']} back lacks {part}" for part in wanted if part not in words]
+    expected = ["inferdoc", "prewarm", "release", f"--target={word}", "--expired", "--yes", f"--job={name}", *place]
+    found = [f"the CronJob that gives the {scaled['kind']} back lacks {part}" for part in expected if part not in words]
     if not re.fullmatch(r"(\*|\*/\d+|\d+) \* \* \* \*", spec["schedule"]):
         found.append(f"the CronJob that gives the {scaled['kind']} back fires at `{spec['schedule']}`")
     rules = [rule for o in objects if o["kind"] == "Role" for rule in o["rules"]]
-    verbs, told = ["get", "patch"], "get and patch"
+    verbs, allowed = ["get", "patch"], "get and patch"
     if scaled["kind"] == "ScaledObject":
-        verbs, told = ["delete", *verbs], "get, patch and delete"
+        verbs, allowed = ["delete", *verbs], "get, patch and delete"
     if [(r["resourceNames"], sorted(r["verbs"])) for r in rules] != [([meta["name"]], verbs), ([name], ["delete"])]:
-        found.append(f"the Role does not let it {told} {scaled['kind']} {meta['name']}, and delete itself")
+        found.append(f"the Role does not let it {allowed} {scaled['kind']} {meta['name']}, and delete itself")
     return found
 
 

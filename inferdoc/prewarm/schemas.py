@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from inferdoc.prewarm.emit.triggers import PREFIX
+from inferdoc.prewarm.emit.keda import PREFIX
 
 Name = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
 CronName = Annotated[str, Meta(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=52)]
@@ -26,7 +26,7 @@ class Strict(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 
 
 class ObjectMeta(Strict):
-    """finalizers, ownerReferences: of an object that stands in a cluster already."""
+    """finalizers, ownerReferences: of an object that already exists in a cluster."""
 
     name: Name
     namespace: str = "default"
@@ -248,7 +248,7 @@ SHAPES: dict[str, type[Strict]] = {
 
 
 def faults(obj: dict[str, Any]) -> list[str]:
-    """What is wrong with an emitted object, one line each; empty when it is as the component takes it."""
+    """Faults of an emitted object, one line each; empty if the component accepts it."""
     kind = str(obj.get("kind"))
     if kind == "LLMInferenceService":
         return _triggers(_nested_triggers(obj))
@@ -263,7 +263,7 @@ def faults(obj: dict[str, Any]) -> list[str]:
 
 
 def trigger_faults(obj: dict[str, Any]) -> list[str]:
-    """What is wrong with the triggers under our prefix in an object of the user's."""
+    """Faults of the triggers under our prefix in an object of the user."""
     found = (obj.get("spec") or {}).get("triggers") or _nested_triggers(obj)
     return _triggers([t for t in found if str(t.get("name", "")).startswith(PREFIX)])
 

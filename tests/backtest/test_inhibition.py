@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.backtest.inhibition import read_notifying, sent
 from inferdoc.backtest.replay import Firing
+from inferdoc.backtest.score import read_notifying, sent
 from inferdoc.errors import InferdocError
 
 CONFIG = """\

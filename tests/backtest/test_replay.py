@@ -43,7 +43,7 @@ def test_rules_that_promtool_refuses_are_no_quiet_recording(recording, tmp_path)
 
 def test_a_promtool_that_is_killed_is_no_quiet_recording(recording, rules, monkeypatch):
     monkeypatch.setattr(promtool, "output_of_test", lambda path: f"Unit Testing:  {path}\n")
-    with pytest.raises(InferdocError, match="was ended before it was done"):
+    with pytest.raises(InferdocError, match="was killed before it finished"):
         replay(rules, recording)
 
 

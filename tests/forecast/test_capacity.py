@@ -10,7 +10,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Member, Pool
 from inferdoc.forecast.capacity import capacities, knee, served_well, to_table, uncertainty
 from inferdoc.forecast.fromsource import Gathered
-from inferdoc.forecast.units import LoadUnit, Rate, rate_of
+from inferdoc.forecast.series import LoadUnit, Rate, rate_of
 
 TOKENS = 200
 

@@ -62,7 +62,7 @@ def test_gzip_and_byte_order_mark_are_read(tmp_path: Path) -> None:
         ("0,1\n300,2\n", "line 1: header `0,1` lacks timestamp,value"),
         ("timestamp,value\n0,1\n", "at least two different timestamps"),
         ("timestamp,value\n0,1\n300,-2\n", "line 3: negative value -2"),
-        ("timestamp,value\n0,1\n300,2\n300,3\n", "line 4: 300 stands twice with different values (2, 3)"),
+        ("timestamp,value\n0,1\n300,2\n300,3\n", "line 4: 300 occurs twice with different values (2, 3)"),
         ("timestamp,value\n0,1\n300,two\n", "line 3: value `two` is not a number"),
         ("timestamp,value\n0,1\n300,inf\n", "line 3: value inf is not finite"),
         ("timestamp,value\nyesterday,1\n300,2\n", "line 2: timestamp `yesterday` is neither RFC 3339 nor Unix seconds"),

@@ -10,9 +10,8 @@ from made import DAY, MONDAY, noise, office
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.outage import without_outages
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.series import LoadSeries, without_outages
 
 
 def made(series: LoadSeries, horizon: int = DAY, **asked: object) -> Forecast:

@@ -17,7 +17,7 @@ from inferdoc.cli.prewarm import command as prewarm
 from inferdoc.config_sections import PodSection
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.fromsource import gather, gpus_of_pod, load_series, sum_of_pods
-from inferdoc.forecast.units import LoadUnit
+from inferdoc.forecast.series import LoadUnit
 from inferdoc.source.frame import Entity
 
 NAN = np.nan

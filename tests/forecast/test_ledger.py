@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from made import office
 
-from inferdoc.forecast.ledger import ForecastLedger
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, ForecastLedger
 from inferdoc.forecast.series import DAY
 
 

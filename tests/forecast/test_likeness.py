@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 from made import DAY, office
 
-from inferdoc.forecast.calendar import fold, zone_of
+from inferdoc.forecast.calendar import fold, likeness_of, zone_of
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.likeness import likeness_of
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 

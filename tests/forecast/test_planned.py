@@ -9,9 +9,8 @@ import numpy as np
 import pytest
 
 from inferdoc.errors import InferdocError
-from inferdoc.forecast.agenda import read_calendar
+from inferdoc.forecast.agenda import PlannedEvent, event_of, factors, read_calendar
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.events import PlannedEvent, event_of, factors
 from inferdoc.forecast.series import DAY, LoadSeries
 
 STEP = 900

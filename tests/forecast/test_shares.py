@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.forecast.shares import shares
+from inferdoc.forecast.combine import shares
 
 RECENT = np.ones(10)
 

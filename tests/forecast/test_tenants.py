@@ -10,10 +10,10 @@ import pytest
 from made import DAY, noise, office
 
 from inferdoc.errors import SourceError
+from inferdoc.forecast.combine import APART, MOST, largest
 from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.tenants import APART, MOST, largest
 
 REQUEST = Request(DAY, arima_seconds=0.0)
 
@@ -126,4 +126,4 @@ def test_a_file_of_thousands_of_tenants_keeps_the_largest() -> None:
 def test_two_values_of_one_tenant_at_one_time_are_one_line() -> None:
     with pytest.raises(SourceError) as refused:
         read("timestamp,value,tenant\n0,1,a\n0,2,b\n0,3,a\n300,1,a\n")
-    assert "line 4: 0 stands twice with different values (1, 3) for tenant a" in str(refused.value)
+    assert "line 4: 0 occurs twice with different values (1, 3) for tenant a" in str(refused.value)

@@ -7,9 +7,8 @@ import numpy as np
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import PoolCapacity, Served, Verdict
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import LoadSeries
+from inferdoc.forecast.series import LoadSeries, LoadUnit, Rate
 from inferdoc.forecast.starts import ColdStart
-from inferdoc.forecast.units import LoadUnit, Rate
 from inferdoc.headroom.reading import PoolLoad, PoolReading
 
 MONDAY = 1_771_804_800

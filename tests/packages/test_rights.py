@@ -22,8 +22,7 @@ from inferdoc.cli.prewarm import command
 from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.parts import SCALED_OBJECT
-from inferdoc.prewarm.emit.patch_target import PATCH_TARGETS, PatchTarget, put
+from inferdoc.prewarm.emit.kinds import PATCH_TARGETS, SCALED_OBJECT, PatchTarget, put
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import to_json
 from tests.packages.api_server import ApiServer, Asked, serving
@@ -227,7 +226,7 @@ def test_no_other_code_calls_kubectl():
         first = (node.elts[0] for node in lists if node.elts)
         if any(isinstance(word, ast.Constant) and word.value == "kubectl" for word in first):
             callers.add(str(path.relative_to(package)))
-    own = ("ending", "kubectl", "triggered")
+    own = ("apply", "apply_command", "kubectl")
     asking = {"cluster/evidence.py", *(f"prewarm/{name}.py" for name in own)}
     assert callers == asking | {"prewarm/emit/base.py", "cluster/port_forward.py"}
     assert "cronjob" not in json.loads(build.schema())["$defs"]["PrewarmTarget"]["enum"]

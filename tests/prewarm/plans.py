@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.prewarm.build import PoolOptions, outlook, shaped
+from inferdoc.prewarm.build import outlook, shaped
 from inferdoc.prewarm.plan import ForecastRow, PlanRow, PolicyRow, PoolRow, WindowRow, stamped
-from inferdoc.prewarm.tune import tuned
+from inferdoc.prewarm.plan_options import PoolOptions
+from inferdoc.prewarm.replay import tuned
 from inferdoc.prewarm.week import WeekWindow
 
 MADE = datetime(2026, 2, 20, 12, 0, tzinfo=UTC)

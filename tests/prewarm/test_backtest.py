@@ -125,7 +125,7 @@ def test_the_forecast_is_made_anew_every_six_hours(monkeypatch: pytest.MonkeyPat
 def test_too_short_a_history_is_one_clear_line() -> None:
     with pytest.raises(InferdocError, match="needs at least 7"):
         backtest(office(5), Trial(300))
-    with pytest.raises(InferdocError, match="holds no load"):
+    with pytest.raises(InferdocError, match="contains no load"):
         backtest(replace(office(9), values=np.zeros(9 * 288)), Trial(300))
 
 

@@ -200,7 +200,7 @@ def test_the_command_checks_every_target_of_each_pool(tmp_path: Path, monkeypatc
     """A pool whose base is 0 has no HPA target: an HPA cannot go down to zero."""
     asked = []
     monkeypatch.setattr(
-        "inferdoc.prewarm.check.check", lambda made, name, goal, zones, options: asked.append((name, goal)) or []
+        "inferdoc.prewarm.command.check", lambda made, name, goal, zones, options: asked.append((name, goal)) or []
     )
     file = tmp_path / "plan.json"
     unsure = pool(name="unsure", forecast=msgspec.structs.replace(pool().forecast, abstained=True))

@@ -14,11 +14,10 @@ from plans import WORKDAYS, office_plan, plan, pool
 from inferdoc.cli.prewarm import command
 from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.change import former_pool, settled_with, stretches, with_moves
 from inferdoc.prewarm.command import differ, previous_plan
+from inferdoc.prewarm.difference import former_pool, settled_with, with_moves
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json, window_row
-from inferdoc.prewarm.shape import SLOT, starts_a_day, steps, within_budget
-from inferdoc.prewarm.week import WeekWindow
+from inferdoc.prewarm.week import SLOT, WeekWindow, differing_segments, starts_a_day, steps, within_budget
 
 
 def ragged() -> np.ndarray:
@@ -56,7 +55,7 @@ def test_a_change_must_save_its_price() -> None:
     assert former is not None
     floor = pool_plan(later().pools[0]).floor  # five mornings save (8 - 2) x 15 min: 7.5 replica-hours, 1.5 each
     kept, said = settled_with(former, floor, floor, 2.0)
-    assert (kept == former.floor).all() and "5 stretch(es) stay as in plan" in said[0]
+    assert (kept == former.floor).all() and "5 time range(s) stay as in plan" in said[0]
     moved, said = settled_with(former, floor, floor, 1.0)
     assert (moved == floor).all() and said == []
 
@@ -93,16 +92,16 @@ def test_the_reason_of_a_window_says_how_it_moved() -> None:
     assert row.windows[0].reason == f"because; plan {former.plan_id} had 8 then (because)"
     assert row.windows[1].reason == "because"
     longer = with_moves(later().pools[0], former)
-    assert longer.windows[0].reason == f"because; plan {former.plan_id} held 8 for longer"
+    assert longer.windows[0].reason == f"because; plan {former.plan_id} kept 8 for longer"
 
 
 def test_stretches_are_where_floors_differ() -> None:
     old, new = pool_plan(office_plan().pools[0]).floor, pool_plan(later().pools[0]).floor
-    found = stretches(old, new)
+    found = differing_segments(old, new)
     assert [(s.start % 1440, s.end - s.start, s.replicas) for s in found] == [(450, 15, 2)] * 5
-    (whole,) = stretches(np.full(10080, 2), np.full(10080, 3))
+    (whole,) = differing_segments(np.full(10080, 2), np.full(10080, 3))
     assert (whole.start, whole.end, whole.replicas) == (0, 10080, 3)
-    assert stretches(old, old) == []
+    assert differing_segments(old, old) == []
 
 
 @pytest.fixture
@@ -173,4 +172,4 @@ def test_a_nightly_job_has_no_former_plan_on_its_first_night(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert previous_plan(str(tmp_path / "plan.json")) is None
-    assert "no plan there yet" in capsys.readouterr().err
+    assert "no previous plan yet" in capsys.readouterr().err

@@ -11,13 +11,13 @@ from plans import build_pool
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
+from inferdoc.forecast.series import LoadUnit, Rate
+from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.emit.base import EmitOptions, cron_days
 from inferdoc.prewarm.emit.keda import alternates
 from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import PlanRow
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 from inferdoc.prewarm.week import WeekWindow
 
 NOW = 1774224000

@@ -18,7 +18,7 @@ def span(begin: str, days: float) -> MinuteSpan:
 
 
 def keda(start: str, end: str, zone: str, where: MinuteSpan) -> list[str]:
-    """Active stretches as local `Fri 08:00` .. `Fri 18:00`."""
+    """Active differing_segments as local `Fri 08:00` .. `Fri 18:00`."""
     spec = {
         "minReplicaCount": 0,
         "triggers": [

@@ -9,7 +9,7 @@ from made import DAY
 
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.forecast.series import LoadUnit, Rate
 from inferdoc.prewarm.plan import PoolRow, pool_plan
 from inferdoc.prewarm.plan_options import GivenRates, PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import Planned, plan_pools
@@ -107,7 +107,7 @@ def test_a_rate_of_one_kind_says_nothing_about_a_pool_of_another() -> None:
     own = GivenRates((), {"p": (Rate(2, LoadUnit.REQUESTS),)})
     with pytest.raises(InferdocError, match="no load in requests/s was seen"):
         planned(Pods({"p": ("prefill", "")}, {"p": served(PROMPTS, 10)}), capacity=GivenRates(own.own["p"]))
-    with pytest.raises(InferdocError, match="stands there twice"):
+    with pytest.raises(InferdocError, match="is given twice"):
         given_rates(["500 generated tokens/s", "600 generated tokens/s"], PerPool(None))
 
 

@@ -7,13 +7,11 @@ from datetime import UTC, datetime
 from made import office
 from plans import build_pool
 
+from inferdoc.forecast.agenda import PlannedEvent
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.events import PlannedEvent
-from inferdoc.forecast.series import DAY
-from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions
+from inferdoc.forecast.series import DAY, LoadUnit, Rate
 from inferdoc.prewarm.plan import PoolRow
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 
 
 def planned(*events: PlannedEvent) -> PoolRow:

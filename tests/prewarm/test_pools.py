@@ -7,9 +7,8 @@ import pytest
 from plans import WORKDAYS, plan, pool
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.families import tied
 from inferdoc.prewarm.plan import parse, pool_plan, to_json
-from inferdoc.prewarm.pools import clean
+from inferdoc.prewarm.pools import clean, tied
 from inferdoc.prewarm.week import WeekWindow
 
 DECODE = pool(WeekWindow(WORKDAYS, 480, 600, 9), name="decode", role="decode")
@@ -42,7 +41,7 @@ def test_a_ratio_needs_both_sides_and_a_sensible_number() -> None:
 
 
 def test_two_floors_on_one_object_are_refused() -> None:
-    with pytest.raises(InferdocError, match="a pool stands twice"):
+    with pytest.raises(InferdocError, match="a pool occurs twice"):
         parse(to_json(plan(DECODE, DECODE)).encode(), "plan.json")
 
 

@@ -11,11 +11,11 @@ from made import DAY, office
 
 from inferdoc.cli.prewarm import command
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan, outlook, shaped
+from inferdoc.forecast.series import LoadUnit, Rate
+from inferdoc.prewarm.build import build_plan, outlook, shaped
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 from inferdoc.report.prewarm_html import prewarm_html
 
 SERIES = office(21)

@@ -19,13 +19,24 @@ from plans import build_pool
 
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.units import Load, LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan, load_per_second
+from inferdoc.forecast.series import Load, LoadUnit, Rate
+from inferdoc.prewarm.build import build_plan, load_per_second
 from inferdoc.prewarm.explain import events, explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json, window_row
-from inferdoc.prewarm.policy import POLICIES, Limits, replicas_for
-from inferdoc.prewarm.shape import ahead_of, ramped, steps, within_budget
-from inferdoc.prewarm.week import MINUTES, WeekWindow, clear_of_jumps, floor_of, grouped, jumps, segments
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions, replicas_for
+from inferdoc.prewarm.week import (
+    MINUTES,
+    WeekWindow,
+    ahead_of,
+    clear_of_jumps,
+    floor_of,
+    grouped,
+    jumps,
+    ramped,
+    segments,
+    steps,
+    within_budget,
+)
 
 NOW = 1774224000
 

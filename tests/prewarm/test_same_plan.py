@@ -24,15 +24,14 @@ from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.result import Forecast
-from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.units import LoadUnit, Rate
+from inferdoc.forecast.series import LoadSeries, LoadUnit, Rate
 from inferdoc.prewarm import build
-from inferdoc.prewarm.build import Capacity, PoolOptions, build_plan
+from inferdoc.prewarm.build import build_plan
 from inferdoc.prewarm.check import ZONES, check, prove
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import MODULES, emit, target_of
 from inferdoc.prewarm.plan import PlanRow, stamped, to_json
-from inferdoc.prewarm.policy import POLICIES, Limits
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 
 MOMENTARY = tuple(word for word in MODULES if target_of(word).states == "moment")
 PATCHED = tuple(word for word in MODULES if target_of(word).patched is not None)
@@ -123,7 +122,7 @@ def test_an_existing_object_keeps_its_base_in_every_zone(name: str) -> None:
 def test_the_proof_sees_a_floor_under_the_users_own() -> None:
     plan, options = office_plan(), EmitOptions(now=NOW, existing=hpa(5))
     without = emit(plan, "cronjob", replace(options, existing=None))
-    with pytest.raises(InferdocError, match=r"is not what was planned, nothing is written: .*plan 5, cronjob 2"):
+    with pytest.raises(InferdocError, match=r"differs from the plan, nothing is written: .*plan 5, cronjob 2"):
         prove(plan, without, "cronjob", options)
     scaled = replace(options, existing=scaled_object(5))
     text = emit(plan, "keda-cron", scaled).replace("minReplicaCount: 5", "minReplicaCount: 2")

@@ -97,7 +97,7 @@ def test_an_hpa_patch_owns_one_field_only_and_is_idempotent() -> None:
             "belongs to InferenceService",
         ),
         (hpa_object(spec={"maxReplicas": 5}), "maxReplicas 5, the plan wants 11"),
-        (hpa_object(status={"currentReplicas": 0}), "stands at 0 replicas and sleeps"),
+        (hpa_object(status={"currentReplicas": 0}), "is at 0 replicas and inactive"),
     ],
 )
 def test_an_hpa_that_would_undo_or_ignore_the_patch_is_refused(existing: dict[str, Any], said: str) -> None:

@@ -17,15 +17,12 @@ from plans import plan, pool
 from inferdoc.cli.prewarm import command
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
-from inferdoc.forecast.series import LoadSeries
-from inferdoc.forecast.units import LoadUnit, Rate
-from inferdoc.prewarm.build import Capacity, PoolOptions, outlook, shaped
+from inferdoc.forecast.series import LoadSeries, LoadUnit, Rate
+from inferdoc.prewarm.build import outlook, shaped
 from inferdoc.prewarm.explain import tuning_words
 from inferdoc.prewarm.plan import TuningRow
-from inferdoc.prewarm.plan_options import PlanOptions
-from inferdoc.prewarm.policy import POLICIES, Limits, Setting, settings_of
-from inferdoc.prewarm.replay import followed, walk
-from inferdoc.prewarm.tune import GridReplay, Tried, chosen, replay_grid, tuned, without_luck
+from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PlanOptions, PoolOptions, Setting, settings_of
+from inferdoc.prewarm.replay import GridReplay, Tried, chosen, followed, replay_grid, tuned, walk, without_luck
 
 USUAL = Setting(0.9, 1.0)
 CHEAP, MIDDLE, DEAR = Setting(0.5, 0.8), Setting(0.7, 1.0), Setting(0.95, 1.2)
@@ -189,6 +186,6 @@ def test_a_plan_remembers_whether_the_one_before_acted() -> None:
     young = msgspec.structs.replace(row, forecast=msgspec.structs.replace(silent.forecast, skill=None))
     for before, acted in ((row, True), (silent, False), (young, None)):
         asked = PlanOptions(Request(DAY), previous=plan(before))
-        of_pool = asked.wish("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
+        of_pool = asked.pool_options("office", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300)
         assert of_pool.request.followed is acted
-    assert asked.wish("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None
+    assert asked.pool_options("other", "both", Capacity(Rate(0.2, LoadUnit.OF_FILE)), 300).request.followed is None

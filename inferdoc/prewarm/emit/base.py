@@ -1,4 +1,4 @@
-"""What all emitters share: options, the object they aim at, cron words, and YAML with the plan's stamp."""
+"""Shared parts of all emitters: options, cron expressions, and YAML with the plan's stamp."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ DOMAIN = "inferdoc.io"
 PLAN_ID, PLAN_BASE = f"{DOMAIN}/plan-id", f"{DOMAIN}/base-replicas"
 VALID_UNTIL, GENERATED = f"{DOMAIN}/valid-until", f"{DOMAIN}/generated-at"
 POOL, ZONE, PART, CLUSTER = f"{DOMAIN}/pool", f"{DOMAIN}/zone", f"{DOMAIN}/part", f"{DOMAIN}/cluster"
-BASE, PLACED, HELD = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
+BASE, PLACED, OVERRIDDEN = f"{DOMAIN}/base-floor", f"{DOMAIN}/set-floor", f"{DOMAIN}/held-at"
 CEILING, TRIGGERS = f"{DOMAIN}/base-ceiling", f"{DOMAIN}/set-triggers"
-OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, CLUSTER, BASE, PLACED, HELD, CEILING, TRIGGERS)
+OURS = (PLAN_ID, PLAN_BASE, VALID_UNTIL, GENERATED, POOL, ZONE, CLUSTER, BASE, PLACED, OVERRIDDEN, CEILING, TRIGGERS)
 MANAGER = "inferdoc-prewarm"
 DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
@@ -28,8 +28,8 @@ DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 @dataclass(frozen=True)
 class EmitOptions:
     """pool: which pool of the plan (None = the only one); name: of the object that is scaled (default: the pool's
-    name); namespace; existing: the object as it stands in the cluster, where merging needs it; now: Unix seconds;
-    maximum: of replicas, whatever the plan says; cluster: that kubectl changes."""
+    name); namespace; existing: the object in the cluster, if merging needs it; now: Unix seconds; maximum: of replicas,
+    whatever the plan says; cluster: that kubectl changes."""
 
     now: float
     pool: str | None = None
@@ -63,7 +63,7 @@ def fresh(plan: PlanRow, now: float) -> None:
 
 
 def chosen(plan: PlanRow, options: EmitOptions) -> PoolPlan:
-    """The pool asked for; InferdocError when it is not there, or has no schedule."""
+    """The selected pool; InferdocError if it is missing, or has no schedule."""
     rows = {row.name: row for row in plan.pools}
     if options.pool is None and len(rows) != 1:
         raise InferdocError(f"the plan has {len(rows)} pools; choose one with --pool: {', '.join(sorted(rows))}")
@@ -146,7 +146,7 @@ def stamp_line(plan: PlanRow) -> str:
 
 
 def labels(pool: str) -> dict[str, str]:
-    """Of objects that are ours alone: by these they are found again and pruned. A label holds 63 characters."""
+    """Labels of our own objects, by which they are selected and pruned. A label value has at most 63 characters."""
     return {"app.kubernetes.io/managed-by": "inferdoc", PART: "prewarm", POOL: short_name(pool, limit=63)}
 
 

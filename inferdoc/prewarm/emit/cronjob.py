@@ -28,8 +28,16 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, in_domain, part_of
-from inferdoc.prewarm.emit.patch_target import PatchTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.kinds import (
+    SCALED_OBJECT,
+    PatchTarget,
+    TriggerPlace,
+    in_domain,
+    look,
+    part_of,
+    patch_target_of,
+    wrong_kind,
+)
 from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
 from inferdoc.prewarm.record import own_floor
@@ -48,75 +56,79 @@ def cronjob(plan: PlanRow, options: EmitOptions) -> str:
 def cronjob_for(
     plan: PlanRow,
     options: EmitOptions,
-    aim: PatchTarget,
+    patched: PatchTarget,
     rows: list[PoolRow] | None = None,
-    said: list[str] | None = None,
+    remarks: list[str] | None = None,
 ) -> str:
-    """`cronjob` for any aim; rows: stand-ins for the plan's pools (a floor in other units); said: further comments."""
+    """`cronjob` for any object; rows: stand-ins for the plan's pools (a floor in other units); remarks: further
+    comments."""
     fresh(plan, options.now)
     pool = chosen(plan, options) if rows is None else pool_plan(rows[0])
-    pool, own = over_own_floor(pool, options.existing, aim)
+    pool, own = over_own_floor(pool, options.existing, patched)
     found = changes(pool)
     if not found:
         raise InferdocError(f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set the floor once instead")
     base = pool.row.base if own is None else own
-    jobs = [_job(plan, pool, options, aim, change, base, i) for i, change in enumerate(found)]
+    jobs = [_job(plan, pool, options, patched, change, base, i) for i, change in enumerate(found)]
     names = [job["metadata"]["name"] for job in jobs]
-    ending = expiry(plan, pool, options, aim, base, names)
+    ending = expiry(plan, pool, options, patched, base, names)
     objects = [
         *rights(
             pool,
             options,
-            [object_rule(aim, options.name or pool.row.name), removal([*names, ending["metadata"]["name"]])],
+            [object_rule(patched, options.name or pool.row.name), removal([*names, ending["metadata"]["name"]])],
         ),
         *jobs,
         ending,
     ]
     comments = [
         stamp_line(plan),
-        f"Sets {'.'.join(aim.field)} of {aim.kind} {options.name or pool.row.name}. {aim.note}",
-        *(said or []),
+        f"Sets {'.'.join(patched.field)} of {patched.kind} {options.name or pool.row.name}. {patched.note}",
+        *(remarks or []),
         "If the object is kept in git, ignore differences on that field or keep this plan in git instead.",
         f"Jobs of a former plan go with: {' '.join(prune_words(pool.row.name, options.namespace))}",
-        _by_hand(aim),
+        _by_hand(patched),
         f"Without a newer plan the last job puts {base} back, or what you set since, and deletes the others.",
         image_line(options.image),
     ]
     return to_yaml(objects, comments)
 
 
-def _by_hand(aim: PatchTarget) -> str:
-    if aim.subresource is not None:
+def _by_hand(patched: PatchTarget) -> str:
+    if patched.subresource is not None:
         return "Replicas that are no level of the plan were set by hand: no job goes under them."
     return "Each job looks first: a floor that you set by hand in between becomes your own and is kept."
 
 
 def image_line(image: str) -> str:
-    """What the jobs run, for a comment."""
+    """A comment line about the image of the jobs."""
     return f"The jobs run {image}: build it from packaging/Containerfile, push it, and name it with --image."
 
 
-def over_own_floor(pool: PoolPlan, existing: dict[str, Any] | None, aim: PatchTarget) -> tuple[PoolPlan, int | None]:
+def over_own_floor(
+    pool: PoolPlan, existing: dict[str, Any] | None, patched: PatchTarget
+) -> tuple[PoolPlan, int | None]:
     """The pool with no floor under the user's own, and that floor (None where the object is not known)."""
     if existing is None:
         return pool, None
-    if existing.get("kind") != aim.kind:
-        raise wrong_kind(existing, aim.kind)
-    own = own_floor(part_of(existing, aim.domain), look(existing, *aim.field))
+    if existing.get("kind") != patched.kind:
+        raise wrong_kind(existing, patched.kind)
+    own = own_floor(part_of(existing, patched.domain), look(existing, *patched.field))
     return pool_plan(lifted(pool.row, own)), own
 
 
 def expiry(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, base: int, names: list[str]
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, patched: PatchTarget, base: int, names: list[str]
 ) -> dict[str, Any]:
-    """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base comes back, and
-    it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other jobs."""
+    """The CronJob that ends the plan: when it stops being valid, the other jobs are deleted, the base floor is
+    restored, and it deletes itself (a cron expression has no year). base: the floor to put back; names: of the other
+    jobs."""
     name = expiry_name(pool.row.name)
     account = short_name("inferdoc-prewarm", pool.row.name)
-    if aim.subresource is None:
-        put_back = release_words(pool.row.name, options, aim.word)
+    if patched.subresource is None:
+        put_back = release_words(pool.row.name, options, patched.word)
     else:
-        put_back = hold_words(plan, pool, options, aim, base, base)
+        put_back = hold_words(plan, pool, options, patched, base, base)
     job = job_spec(account, options.image, delete_jobs_words(options.namespace, [name]))
     spec = job["template"]["spec"]
     last = spec["containers"][0]
@@ -150,15 +162,15 @@ def expiry_by_stamp(
 
 
 def expiry_name(pool: str) -> str:
-    """Of the CronJob that ends a pool's plan."""
+    """The name of the CronJob that ends a pool's plan."""
     return short_name("prewarm", pool, EXPIRY)
 
 
-def object_rule(aim: PatchTarget, name: str) -> dict[str, Any]:
+def object_rule(patched: PatchTarget, name: str) -> dict[str, Any]:
     """Get and patch on the one object."""
     return {
-        "apiGroups": [aim.group],
-        "resources": [aim.rbac_resource],
+        "apiGroups": [patched.group],
+        "resources": [patched.rbac_resource],
         "resourceNames": [name],
         "verbs": ["get", "patch"],
     }
@@ -187,31 +199,37 @@ def rights(pool: PoolPlan, options: EmitOptions, rules: list[dict[str, Any]]) ->
 
 
 def patch_command(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, replicas: int, base: int
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, patched: PatchTarget, replicas: int, base: int
 ) -> list[str]:
     """The kubectl words that set the floor, for people. base: the user's own, recorded with it. On a subresource only
     the number is sent: annotations live on the object."""
-    patch = aim.patch(replicas, pool.row.maximum)
-    if aim.subresource is None:
+    patch = patched.patch(replicas, pool.row.maximum)
+    if patched.subresource is None:
         record = {BASE: str(base), PLACED: str(replicas)}
-        marks = in_domain({**stamps(plan, pool.row), **record}, aim.domain)
+        marks = in_domain({**stamps(plan, pool.row), **record}, patched.domain)
         patch = {"metadata": {"annotations": marks}, **patch}
     return patch_words(
-        aim.kubectl_resource,
+        patched.kubectl_resource,
         options.name or pool.row.name,
         options.namespace,
         patch,
-        scale=aim.subresource is not None,
+        scale=patched.subresource is not None,
     )
 
 
 def _job(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, change: FloorChange, base: int, index: int
+    plan: PlanRow,
+    pool: PoolPlan,
+    options: EmitOptions,
+    patched: PatchTarget,
+    change: FloorChange,
+    base: int,
+    index: int,
 ) -> dict[str, Any]:
     """index: of the change in the week; names count through, so that next week's plan replaces this one's jobs."""
     name = short_name("prewarm", pool.row.name, f"{index:02d}")
     deadline = max(60, min(change.gap * 60 - RUN_SECONDS, 3600))
-    command = hold_words(plan, pool, options, aim, change.replicas, base)
+    command = hold_words(plan, pool, options, patched, change.replicas, base)
     account = short_name("inferdoc-prewarm", pool.row.name)
     return cron_object(
         plan, pool, options, name, cron(change.minute, change.days), deadline, job_spec(account, options.image, command)
@@ -243,7 +261,7 @@ def cron_object(
 
 
 def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
-    """A Job that runs one command as nobody, bounded in time and tries."""
+    """A Job that runs one command without root rights, with limits on time and retries."""
     container = {
         "name": "prewarm",
         "image": image,
@@ -274,29 +292,29 @@ def job_spec(account: str, image: str, command: list[str]) -> dict[str, Any]:
     }
 
 
-SAID = {
+STAMP_OPTIONS = {
     "--plan-id": PLAN_ID,
     "--generated": GENERATED,
     "--until": VALID_UNTIL,
     "--base": PLAN_BASE,
     "--zone": ZONE,
 }
-"""What of a plan's stamp a command says beside the pool."""
+"""Options of `prewarm hold` that carry the plan's stamp."""
 
 
 def hold_words(
-    plan: PlanRow, pool: PoolPlan, options: EmitOptions, aim: PatchTarget, floor: int, base: int
+    plan: PlanRow, pool: PoolPlan, options: EmitOptions, patched: PatchTarget, floor: int, base: int
 ) -> list[str]:
     """Puts a floor on the object unless the user set another. base: the user's own."""
-    aim.refuse(floor)
+    patched.refuse(floor)
     stamp = {**stamps(plan, pool.row), PLAN_BASE: str(base)}
     levels = sorted({base, pool.row.base, *(window.replicas for window in pool.windows)})
     return [
-        *_start("hold", aim.word, pool.row.name, options),
+        *_start("hold", patched.word, pool.row.name, options),
         f"--floor={floor}",
         f"--levels={','.join(map(str, levels))}",
         f"--max={pool.row.maximum if options.maximum is None else min(pool.row.maximum, options.maximum)}",
-        *(f"{option}={stamp[key]}" for option, key in SAID.items()),
+        *(f"{option}={stamp[key]}" for option, key in STAMP_OPTIONS.items()),
         *(["--scale-to-zero"] if floor == 0 else []),
         "--yes",
     ]

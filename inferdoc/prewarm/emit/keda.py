@@ -1,33 +1,97 @@
-"""KEDA cron triggers (`keda.sh/v1alpha1` ScaledObject): one trigger per window, a floor because the HPA takes the
-maximum."""
+"""KEDA cron triggers, one per window, merged with those of a ScaledObject or of an LLMInferenceService of KServe.
+
+They are a floor, because the HPA takes the maximum. KEDA replaces the list of triggers as a whole."""
 
 from __future__ import annotations
 
 import copy
+import hashlib
+import json
 import re
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from inferdoc.errors import InferdocError
-from inferdoc.prewarm.emit.base import (
-    TRIGGERS,
-    EmitOptions,
-    chosen,
-    cron,
-    fresh,
-    labels,
-    stamp_line,
-    stamps,
-    to_yaml,
+from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
+from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, image_line
+from inferdoc.prewarm.emit.kinds import (
+    SCALED_OBJECT,
+    SERVICE,
+    TriggerPlace,
+    in_domain,
+    look,
+    part_of,
+    patch_target_of,
+    place_on,
+    put,
+    wrong_kind,
 )
-from inferdoc.prewarm.emit.cronjob import expiry_by_stamp, image_line
-from inferdoc.prewarm.emit.parts import SCALED_OBJECT, TriggerPlace, part_of
-from inferdoc.prewarm.emit.patch_target import look, wrong_kind
-from inferdoc.prewarm.emit.target import PrewarmTarget
-from inferdoc.prewarm.emit.triggers import PREFIX, TriggerMerge, merged_triggers
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
+
+PREFIX = "inferdoc-prewarm-"
+
+
+@dataclass(frozen=True)
+class TriggerMerge:
+    """triggers: the whole list, the user's first; record: what to remember of ours (name=digest, comma-separated; empty
+    = nothing); notes: what people should know."""
+
+    triggers: list[dict[str, Any]]
+    record: str
+    notes: list[str] = field(default_factory=list)
+
+
+def merged_triggers(old: list[dict[str, Any]], planned: list[dict[str, Any]], record: str | None) -> TriggerMerge:
+    """The user's triggers with those the plan wants. record: as a former merge left it; None: there was none, so that
+    every trigger under our prefix is ours.
+
+    A trigger of ours that was changed by hand is the user's from then on and replaces the plan's of that name; one that
+    was taken out by hand stays out until the plan wants another. InferdocError where nothing at all scales the object
+    yet."""
+    if not old:
+        raise InferdocError("the object has no triggers at all; a floor needs an autoscaler")
+    placed = None if record is None else _placed(record)
+    kept, notes = [], []
+    for trigger in old:
+        name = str(trigger.get("name", ""))
+        if not name.startswith(PREFIX):
+            kept.append(trigger)
+        elif placed is not None and placed.get(name) != _digest(trigger):
+            kept.append(trigger)
+            notes.append(
+                f"trigger {name} was changed by hand and is kept as the user's; delete it to restore the plan's"
+            )
+    theirs = {str(trigger.get("name", "")) for trigger in kept}
+    there = {str(trigger.get("name", "")) for trigger in old}
+    ours = []
+    for trigger in planned:
+        name = trigger["name"]
+        if placed is not None and name not in there and placed.get(name) == _digest(trigger):
+            notes.append(f"trigger {name} was taken out by hand and stays out until the plan changes")
+        elif name not in theirs:
+            ours.append(trigger)
+    return TriggerMerge([*kept, *ours], ",".join(f"{t['name']}={_digest(t)}" for t in planned), notes)
+
+
+def untouched(triggers: list[dict[str, Any]], record: str) -> bool:
+    """Whether the triggers under our prefix are as a former merge left them."""
+    ours = [t for t in triggers if str(t.get("name", "")).startswith(PREFIX)]
+    return {str(t["name"]): _digest(t) for t in ours} == _placed(record)
+
+
+def _digest(trigger: dict[str, Any]) -> str:
+    """The digest of the fields that we write: defaults that the API server fills in do not count."""
+    content = {key: trigger.get(key) for key in ("type", "name", "metadata")}
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _placed(record: str) -> dict[str, str]:
+    pairs = [part.partition("=") for part in record.split(",") if part]
+    return {name: digest for name, _, digest in pairs}
+
 
 DEFAULT_MAX = 100
 SERVER_FIELDS = ("managedFields", "resourceVersion", "uid", "creationTimestamp", "generation")
@@ -141,14 +205,14 @@ def merged(
     metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
     for key in SERVER_FIELDS:
         metadata.pop(key, None)
-    told, base = settled_object(existing, triggers, pool.row.base)
-    spec["triggers"] = told.triggers
+    merge, base = settled_object(existing, triggers, pool.row.base)
+    spec["triggers"] = merge.triggers
     marks = metadata.setdefault("annotations", {})
-    marks.update({**stamps(plan, pool.row), TRIGGERS: told.record})
+    marks.update({**stamps(plan, pool.row), TRIGGERS: merge.record})
     if base.floor is not None and base.record is not None:
         spec["minReplicaCount"] = base.floor
         marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
-    return made, [*told.notes, *base.notes]
+    return made, [*merge.notes, *base.notes]
 
 
 def settled_object(
@@ -157,9 +221,9 @@ def settled_object(
     """The triggers and the floor that an object should have. base: the plan's, None where there is none to follow."""
     seen = part_of(existing, place.domain)
     record = look(seen, "metadata", "annotations", TRIGGERS)
-    told = merged_triggers(look(existing, *place.trigger_path) or [], triggers, record)
+    merge = merged_triggers(look(existing, *place.trigger_path) or [], triggers, record)
     current = look(existing, *place.floor_path)
-    return told, settle(current, record_of(seen, current, place.absent), base, place.absent)
+    return merge, settle(current, record_of(seen, current, place.absent), base, place.absent)
 
 
 def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]], top: int) -> None:
@@ -187,3 +251,57 @@ def refuse_scaled_object(existing: dict[str, Any], triggers: list[dict[str, Any]
 
 
 TARGETS = {"keda-cron": PrewarmTarget(keda_cron)}
+
+
+def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -> str:
+    """The object with the plan's windows among its triggers and what ends them; or CronJobs that hold its floor."""
+    fresh(plan, options.now)
+    pool = chosen(plan, options)
+    place = place_on(existing, pool.row.role)
+    scaling = refuse_llm_service(existing, place.scaling, pool.top)
+    name = str(look(existing, "metadata", "name") or pool.row.name)
+    if pool.row.base < 1:
+        raise InferdocError("an LLMInferenceService takes no floor below 1; plan with --min 1 or more")
+    if isinstance(scaling.get("wva"), dict):
+        word = "llm-service-prefill" if pool.row.role == "prefill" else "llm-service"
+        return cronjob_for(plan, replace(options, name=name), patch_target_of(word))
+    made = copy.deepcopy(existing)
+    made.pop("status", None)
+    for key in SERVER_FIELDS:
+        made["metadata"].pop(key, None)
+    marks = made["metadata"].setdefault("annotations", {})
+    merge, base = settled_object(existing, [trigger(w, pool) for w in pool.windows], pool.row.base, place)
+    put(made, place.trigger_path, merge.triggers)
+    put(made, place.floor_path, base.floor)
+    own: dict[str, str] = {**stamps(plan, pool.row), TRIGGERS: merge.record}
+    if base.record is not None:
+        own |= {key: value for key, value in base.record.annotations().items() if value is not None}
+    marks.update(in_domain(own, place.domain))
+    placed = replace(options, name=name, namespace=look(existing, "metadata", "namespace") or options.namespace)
+    comments = [
+        f"Cron triggers merged into {'.'.join(place.trigger_path)}.",
+        f"`inferdoc prewarm apply --target {place.word} --name {name}` each day renews them.",
+        "The CronJob takes them out and puts your own minReplicas back once the plan has expired unrenewed.",
+        image_line(options.image),
+    ]
+    return to_yaml(
+        [made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *comments, *merge.notes, *base.notes]
+    )
+
+
+def refuse_llm_service(existing: dict[str, Any], where: tuple[str, ...], top: int) -> dict[str, Any]:
+    """The scaling stanza of the service at the path `where`. InferdocError if there is none, or if its maximum is below
+    the plan; top: the highest floor of the plan."""
+    if existing.get("kind") != "LLMInferenceService":
+        raise wrong_kind(existing, "LLMInferenceService")
+    name, scaling = look(existing, "metadata", "name"), look(existing, *where)
+    if not isinstance(scaling, dict):
+        raise InferdocError(
+            f"LLMInferenceService {name} has no {'.'.join(where)}: with `replicas` alone nothing scales it"
+        )
+    limit = scaling.get(SERVICE.ceiling)
+    if isinstance(limit, int) and limit < top:
+        raise InferdocError(f"LLMInferenceService {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
+    if not any(isinstance(scaling.get(scaler), dict) for scaler in ("wva", "keda")):
+        raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
+    return scaling

@@ -8,9 +8,8 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
-from inferdoc.prewarm.emit.keda import merged, scaled_object
-from inferdoc.prewarm.emit.target import PrewarmTarget
-from inferdoc.prewarm.emit.triggers import PREFIX
+from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
 
 FLOOR = "inferdoc_prewarm_floor_replicas"
@@ -25,7 +24,7 @@ HELP = {
     UNTIL: "When the plan behind the floor stops being valid.",
     MAXIMUM: "Replicas that the plan never exceeds.",
     BUDGET: "Replica-hours a week that the floor may cost.",
-    SET: "Floor that stands on the object since the last run of apply.",
+    SET: "Floor of the object since the last run of apply.",
     APPLIED: "When apply last settled the object.",
     UNFOLLOWED: "1 where the last run of apply had no plan to follow (stale, gone, not fit for the object), else 0.",
 }
@@ -54,7 +53,7 @@ def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     if not options.server:
-        raise InferdocError("keda-prometheus needs --server URL: the Prometheus that KEDA asks")
+        raise InferdocError("keda-prometheus needs --server URL: the Prometheus that KEDA queries")
     selector = f'{{pool="{pool.row.name}"}}'
     trigger: dict[str, Any] = {
         "type": "prometheus",
@@ -89,7 +88,7 @@ def textfile(plan: PlanRow, options: EmitOptions) -> str:
 
 
 def plan_metrics(plan: PlanRow, options: EmitOptions) -> dict[str, dict[str, float]]:
-    """Metrics by name and pool of the pools asked for. A plan that cannot be followed now has no floor."""
+    """Metrics by name and pool of the selected pools. A plan that cannot be followed now has no floor."""
     pools = [pool_plan(row) for row in plan.pools if options.pool in (None, row.name)]
     followed = plan.generated_at.timestamp() - 300 <= options.now <= plan.valid_until.timestamp()
     return {

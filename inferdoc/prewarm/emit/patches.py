@@ -10,9 +10,9 @@ from inferdoc.catalogue.yaml_text import load_yaml
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
-from inferdoc.prewarm.emit.llm_service import llm_service
-from inferdoc.prewarm.emit.patch_target import look, patch_target_of, wrong_kind
-from inferdoc.prewarm.emit.target import PrewarmTarget
+from inferdoc.prewarm.emit.keda import llm_service, refuse_llm_service
+from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, rescaled
 from inferdoc.prewarm.record import own_floor
 
@@ -26,8 +26,12 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
     fresh(plan, options.now)
     pool = chosen(plan, options)
     gitops = refuse_hpa(options.existing, pool.top) if options.existing is not None else []
-    aim = patch_target_of("HorizontalPodAutoscaler")
-    own = pool.row.base if options.existing is None else own_floor(options.existing, look(options.existing, *aim.field))
+    patched = patch_target_of("HorizontalPodAutoscaler")
+    own = (
+        pool.row.base
+        if options.existing is None
+        else own_floor(options.existing, look(options.existing, *patched.field))
+    )
     level = max(pool.at(options.now), own if options.existing is not None else 0)
     made = {
         "apiVersion": "autoscaling/v2",
@@ -37,10 +41,10 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
             "namespace": options.namespace,
             "annotations": {**stamps(plan, pool.row), BASE: str(own), PLACED: str(level)},
         },
-        **aim.patch(level, pool.row.maximum),
+        **patched.patch(level, pool.row.maximum),
     }
     comments = [
-        f"inferdoc prewarm plan {plan.plan_id}: the floor at this moment. {aim.note}",
+        f"inferdoc prewarm plan {plan.plan_id}: the floor at this moment. {patched.note}",
         f"kubectl apply --server-side --field-manager={MANAGER} -f -",
         *gitops,
     ]
@@ -49,7 +53,7 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
 
 def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
     """Refuses an HPA that another controller owns or that cannot hold the plan; returns remarks for one kept in git.
-    top: the most replicas that are asked for."""
+    top: the highest floor of the plan."""
     if existing.get("kind") != "HorizontalPodAutoscaler":
         raise wrong_kind(existing, "HorizontalPodAutoscaler")
     name = look(existing, "metadata", "name")
@@ -64,12 +68,23 @@ def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
     if isinstance(limit, int) and limit < top:
         raise InferdocError(f"HPA {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
     if look(existing, "status", "currentReplicas") == 0:
-        raise InferdocError(f"HPA {name} stands at 0 replicas and sleeps; scale its workload to 1 first")
+        raise InferdocError(f"HPA {name} is at 0 replicas and inactive; scale its workload to 1 first")
     notes = look(existing, "metadata", "annotations") or {}
     by_git = any("argocd" in key or "fluxcd" in key for key in [*notes, *marks])
     kept = by_git or marks.get("app.kubernetes.io/managed-by") == "Helm"
     advice = "This HPA is kept in git: ignore differences on /spec/minReplicas there, or keep the plan in git."
     return [advice] if kept else []
+
+
+def refuse_object(patched: PatchTarget, existing: dict[str, Any], top: int) -> None:
+    """Raises InferdocError for an object that would undo or ignore a plan, or is too small for it. top: the highest
+    floor of the plan."""
+    if patched.kind == "HorizontalPodAutoscaler":
+        refuse_hpa(existing, top)
+    elif patched.kind == "InferenceService":
+        refuse_inference_service(existing)
+    elif patched.kind == "LLMInferenceService":
+        refuse_llm_service(existing, patched.field[:-1], top)
 
 
 def kserve(plan: PlanRow, options: EmitOptions) -> str:
@@ -129,7 +144,7 @@ def wva(plan: PlanRow, options: EmitOptions) -> str:
 
 def lws(plan: PlanRow, options: EmitOptions) -> str:
     """CronJobs on a LeaderWorkerSet's scale: its replicas are groups, so the plan's replicas are divided by what one
-    group serves (`per_group`), rounded up; the GPUs are said."""
+    group serves (`per_group`), rounded up; a comment states the GPUs."""
     per_group = options.per_group
     if per_group < 1:
         raise InferdocError("--per-group must be at least 1")
@@ -140,15 +155,15 @@ def lws(plan: PlanRow, options: EmitOptions) -> str:
     groups = rescaled(pool.row, lambda n: math.ceil(n / per_group))
     size = look(existing, *LWS_PATH, "size") or options.pods_per_group
     top = max([w.replicas for w in groups.windows], default=groups.base)
-    said = [f"At most {top} groups, each serving {per_group} planned replica(s)."]
+    remarks = [f"At most {top} groups, each serving {per_group} planned replica(s)."]
     if size:
         pods = top * int(size)
         gpus = "" if options.gpus_per_pod is None else f", {pods * options.gpus_per_pod} GPUs"
-        said = [f"At most {top} groups x {size} pods = {pods} pods{gpus}."]
+        remarks = [f"At most {top} groups x {size} pods = {pods} pods{gpus}."]
     changed = replace(
         options, kind="LeaderWorkerSet", pool=None, name=options.name or look(existing, "metadata", "name")
     )
-    return cronjob_for(plan, changed, patch_target_of("LeaderWorkerSet"), rows=[groups], said=said)
+    return cronjob_for(plan, changed, patch_target_of("LeaderWorkerSet"), rows=[groups], remarks=remarks)
 
 
 def _read_hpa(text: str, _: str) -> int:
@@ -156,9 +171,9 @@ def _read_hpa(text: str, _: str) -> int:
 
 
 TARGETS = {
-    "hpa": PrewarmTarget(hpa, "moment", read_moment=_read_hpa),
+    "hpa": PrewarmTarget(hpa, "moment", over_existing=patch_target_of("hpa"), read_moment=_read_hpa),
     "cronjob": PrewarmTarget(cronjob, patched=patch_target_of("hpa")),
     "kserve": PrewarmTarget(kserve, patched=patch_target_of("kserve")),
     "wva": PrewarmTarget(wva, patched=patch_target_of("wva")),
-    "lws": PrewarmTarget(lws, patched=patch_target_of("lws")),
+    "lws": PrewarmTarget(lws, patched=patch_target_of("lws"), grouped=True),
 }

@@ -1,13 +1,107 @@
-"""What can be patched: which field carries the floor, and the narrowest right to change it."""
+"""Kinds of objects that hold a floor: the field or KEDA triggers, their record, and the narrowest right to change them.
+
+An LLMInferenceService scales its prefill pods separately, so one object holds the floors of two pools: the record of
+the prefill part has a domain of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import DOMAIN
-from inferdoc.prewarm.emit.parts import PREFILL_DOMAIN
+
+PREFILL_DOMAIN = f"prefill.{DOMAIN}"
+DOMAINS = (DOMAIN, PREFILL_DOMAIN)
+T = TypeVar("T")
+
+
+def part_of(obj: dict[str, Any], domain: str) -> dict[str, Any]:
+    """The object with the record of one part alone, under the usual names."""
+    metadata = obj.get("metadata") or {}
+    kept = {}
+    for key, value in (metadata.get("annotations") or {}).items():
+        owner, _, name = key.partition("/")
+        if owner == domain:
+            kept[f"{DOMAIN}/{name}"] = value
+        elif owner not in DOMAINS:
+            kept[key] = value
+    return {**obj, "metadata": {**metadata, "annotations": kept}}
+
+
+def in_domain(annotations: Mapping[str, T], domain: str) -> dict[str, T]:
+    """Our annotations under the domain of a part of an object."""
+    return {f"{domain}/{key.partition('/')[2]}": value for key, value in annotations.items()}
+
+
+@dataclass(frozen=True)
+class TriggerPlace:
+    """The place of KEDA's triggers on a kind of object. word: of a command line; resource: as RBAC names it; scaling:
+    path of the stanza, and within it triggers, floor and ceiling; absent: the floor of an object without the field;
+    domain: of our record."""
+
+    word: str
+    kind: str
+    group: str
+    resource: str
+    scaling: tuple[str, ...]
+    triggers: tuple[str, ...]
+    floor: str
+    ceiling: str
+    absent: int
+    domain: str = DOMAIN
+
+    @property
+    def kubectl_resource(self) -> str:
+        return f"{self.resource}.{self.group}"
+
+    @property
+    def trigger_path(self) -> tuple[str, ...]:
+        return (*self.scaling, *self.triggers)
+
+    @property
+    def floor_path(self) -> tuple[str, ...]:
+        return (*self.scaling, self.floor)
+
+
+def _of_service(word: str, scaling: tuple[str, ...], domain: str) -> TriggerPlace:
+    return TriggerPlace(
+        word,
+        "LLMInferenceService",
+        "serving.kserve.io",
+        "llminferenceservices",
+        scaling,
+        ("keda", "triggers"),
+        "minReplicas",
+        "maxReplicas",
+        absent=1,
+        domain=domain,
+    )
+
+
+SCALED_OBJECT = TriggerPlace(
+    "keda-cron",
+    "ScaledObject",
+    "keda.sh",
+    "scaledobjects",
+    ("spec",),
+    ("triggers",),
+    "minReplicaCount",
+    "maxReplicaCount",
+    absent=0,
+)
+SERVICE = _of_service("llm-service-keda", ("spec", "scaling"), DOMAIN)
+SERVICE_PREFILL = _of_service("llm-service-prefill-keda", ("spec", "prefill", "scaling"), PREFILL_DOMAIN)
+PLACES = {place.word: place for place in (SCALED_OBJECT, SERVICE, SERVICE_PREFILL)} | {"ScaledObject": SCALED_OBJECT}
+"""Places by the word of `--target`."""
+
+
+def place_on(obj: dict[str, Any] | None, role: str) -> TriggerPlace:
+    """The place of the triggers of a pool of this role on an object."""
+    if (obj or {}).get("kind") != "LLMInferenceService":
+        return SCALED_OBJECT
+    return SERVICE_PREFILL if role == "prefill" else SERVICE
 
 
 @dataclass(frozen=True)
@@ -29,7 +123,7 @@ class PatchTarget:
     @property
     def word(self) -> str:
         """How `--target` of `prewarm hold` calls it."""
-        return next(word for word, aim in BY_WORD.items() if aim == self)
+        return next(word for word, patched in BY_WORD.items() if patched == self)
 
     @property
     def rbac_resource(self) -> str:
@@ -54,8 +148,8 @@ class PatchTarget:
         return made
 
 
-def wrong_kind(existing: dict[str, Any], wanted: str) -> InferdocError:
-    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {wanted}")
+def wrong_kind(existing: dict[str, Any], expected: str) -> InferdocError:
+    return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {expected}")
 
 
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
@@ -74,16 +168,16 @@ def look(tree: dict[str, Any] | None, *path: str) -> Any:
 
 
 PATCH_TARGETS = {
-    aim.kind: aim
-    for aim in (
+    patched.kind: patched
+    for patched in (
         PatchTarget(
             "HorizontalPodAutoscaler",
             "autoscaling",
             "horizontalpodautoscalers",
             ("spec", "minReplicas"),
             least=1,
-            note="maxReplicas must be at least the plan's maximum, and the workload must stand at 1 replica or more: "
-            "an HPA whose target is at 0 sleeps.",
+            note="maxReplicas must be at least the plan's maximum, and the workload must have 1 replica or more: "
+            "an HPA whose target is at 0 is inactive.",
         ),
         PatchTarget(
             "Deployment",
