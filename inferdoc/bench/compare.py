@@ -53,7 +53,7 @@ class _Both:
 
 
 def beside(curve: Curve, pool: ProductionPool, replicas: int, tier: str | None) -> ProductionBeside:
-    """curve: of so many replicas; tier: the hardware of the benchmark where it was told."""
+    """curve: of so many replicas; tier: the hardware of the benchmark if known."""
     levels = curve.served / replicas
     load = float(np.clip(np.quantile(pool.rate, BUSY), levels[0], levels[-1]))
     at = np.abs(pool.rate - load) <= NEAR * load
@@ -134,8 +134,8 @@ def _work(both: _Both, together: bool) -> Iterator[Reason]:
     cached = both.bench.get("prefix_hit_ratio", 0.0), both.live.get("prefix_hit_ratio", 0.0)
     computed = (1 - cached[1]) / (1 - cached[0])
     if abs(computed - 1) > SAME:
-        told = figure(cached[0], "ratio") if "prefix_hit_ratio" in both.bench else "none that the file tells"
-        words = f"prefix hits: {told} in the benchmark, {figure(cached[1], 'ratio')} in production"
+        noted = figure(cached[0], "ratio") if "prefix_hit_ratio" in both.bench else "none noted"
+        words = f"prefix hits: {noted} in the benchmark, {figure(cached[1], 'ratio')} in production"
         explained *= computed
         yield Reason("prefix", f"{words}: {computed:.2f} times the tokens are computed", "ttft_p99", computed)
     if answer is not None and abs(answer - 1) > SAME:

@@ -15,7 +15,7 @@ SAME_LENGTH = 1.25
 """Requests whose mean lengths differ by more are other work: prefill grows with the prompt (own choice)."""
 BEHIND = 0.9
 """A server that ends less than this share of the rate that it is sent falls behind: its queue grows for as long as the
-run lasts, and the latencies tell how long that was (own choice)."""
+run lasts, and the latencies show how long that was (own choice)."""
 
 RUSHED, CHANCE = 1.1, 4.0
 """A client that ended a tenth more than it was to send did not keep the rate, unless independent arrivals (standard
@@ -37,7 +37,7 @@ class Curve:
 
     @property
     def title(self) -> str:
-        """What tells it from the others."""
+        """What distinguishes it from the others."""
         first = self.levels[0]
         lengths = (
             "lengths unknown"
@@ -58,18 +58,18 @@ DRIVEN: dict[Drive, str] = {
 def behind(level: LoadLevel) -> bool:
     """Whether the server did not keep up with the rate: it ended less, and not only since a run ends while answers are
     written. Where a tenth was left over, the first tokens of the last requests came a tenth of the run late."""
-    if level.drive != "rate" or level.asked is None or level.served >= BEHIND * level.asked:
+    if level.drive != "rate" or level.requested is None or level.served >= BEHIND * level.requested:
         return False
     first = level.latencies.get("ttft")
     waited = 0.0 if first is None or first.mean is None else first.mean
-    return level.kept_up < BEHIND * level.asked or waited > (1.0 - BEHIND) / 2 * level.seconds
+    return level.kept_up < BEHIND * level.requested or waited > (1.0 - BEHIND) / 2 * level.seconds
 
 
 def rushed(level: LoadLevel) -> bool:
     """Whether more was sent than was requested, by more than chance: a client that begins late catches up."""
-    if level.drive != "rate" or level.asked is None:
+    if level.drive != "rate" or level.requested is None:
         return False
-    expected = level.asked * level.seconds
+    expected = level.requested * level.seconds
     return level.completed > max(RUSHED * expected, expected + CHANCE * math.sqrt(expected))
 
 

@@ -82,11 +82,11 @@ class Fields:
         return value
 
 
-def rate_agrees(fields: Fields, key: str, said: float, completed: int, seconds: float) -> None:
-    """Raises InferdocError where the rate that a file tells is not what was completed over its time."""
+def rate_agrees(fields: Fields, key: str, stated: float, completed: int, seconds: float) -> None:
+    """Raises InferdocError where the rate that a file states is not what was completed over its time."""
     true = completed / seconds
-    if abs(said - true) > RATE_SLACK * true:
-        raise fields.fault(key, f"{said:.4g}/s, but {completed:,} requests in {seconds:.4g} s are {true:.4g}/s")
+    if abs(stated - true) > RATE_SLACK * true:
+        raise fields.fault(key, f"{stated:.4g}/s, but {completed:,} requests in {seconds:.4g} s are {true:.4g}/s")
 
 
 RATE_SLACK = 0.1

@@ -10,7 +10,7 @@ from inferdoc.catalogue.quantiles import NAME, quantile_name, share_of
 
 Drive = Literal["rate", "concurrency", "burst", "unknown"]
 """rate: requests came whether or not others had ended (open loop); concurrency: so many at a time (closed loop); burst:
-all at once; unknown: the file does not tell."""
+all at once; unknown: the file does not show it."""
 
 MOST_EMPTYING = 0.25
 """Share of a run (own choice)."""
@@ -28,7 +28,7 @@ class LatencySpread:
 
 @dataclass(frozen=True)
 class LoadLevel:
-    """file: where it stands; asked: requests/s or requests at a time, None if unknown; served: completed
+    """file: its name; requested: requests/s or requests at a time, None if unknown; served: completed
     requests/s; seconds: how long it was measured; completed, failed: requests; prompt_tokens, output_tokens: mean of a
     request; latencies: by family; good: requests/s within the tool's own objectives; settings: what else was noted;
     warnings: what the tool itself, or its counts, say against the numbers."""
@@ -37,7 +37,7 @@ class LoadLevel:
     tool: str
     model: str
     drive: Drive
-    asked: float | None
+    requested: float | None
     served: float
     seconds: float
     completed: int
@@ -58,9 +58,9 @@ class LoadLevel:
     def order(self) -> float:
         """What levels of one curve are ordered by: the rate that was requested, and no less than was served, since a
         client that is late catches up with more."""
-        if self.asked is None:
+        if self.requested is None:
             return self.served
-        return max(self.asked, self.served) if self.drive == "rate" else self.asked
+        return max(self.requested, self.served) if self.drive == "rate" else self.requested
 
     @property
     def emptying(self) -> float:
@@ -89,6 +89,6 @@ class LoadLevel:
             return None
         if match is None:
             return None if latency.mean is None else (latency.mean, signal)
-        wanted = share_of(signal)
-        higher = [share for share in latency.quantiles if share >= wanted - 1e-9]
+        least = share_of(signal)
+        higher = [share for share in latency.quantiles if share >= least - 1e-9]
         return (latency.quantiles[min(higher)], quantile_name(family, 100 * min(higher))) if higher else None

@@ -10,7 +10,7 @@ BENCH_SCHEMA_ID = "inferdoc.bench/v1"
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """An objective. limit: in `unit` (s, or ratio for the share of failed requests); assumed: promised to nobody."""
+    """An objective. limit: in `unit` (s, or ratio for the share of failed requests); assumed: a default, no SLO."""
 
     signal: str
     limit: float
@@ -19,14 +19,14 @@ class Limit(msgspec.Struct, frozen=True):
     assumed: bool
 
 
-class LevelRow(msgspec.Struct, frozen=True):
-    """One level. asked: requests/s, or requests at a time, by `drive`; served: requests/s; seconds: of the measurement;
-    latencies: signal -> seconds; within: whether it keeps all objectives that it tells of, None where it tells of none;
-    marks: what to know about it."""
+class LevelRow(msgspec.Struct, frozen=True, rename={"requested": "asked"}):
+    """One level. requested: requests/s, or requests at a time, by `drive`; served: requests/s; seconds: of the
+    measurement; latencies: signal -> seconds; within: whether it keeps all objectives that it has readings of, None
+    where it has none; marks: what to know about it."""
 
     file: str
     drive: str
-    asked: float | None
+    requested: float | None
     served: float
     seconds: float
     completed: int

@@ -49,20 +49,20 @@ class ProductionPool:
 
 
 def production_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> ProductionPool:
     """The pool that --against names. Raises InferdocError, SourceError."""
-    days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))
+    days = max(1, math.ceil(seconds_of(options["history"], "--history") / DAY))
     made = gather(source, READ, catalogue.tiers, assignments_of(config.pods), days=days, step=STEP)
     pools = {pool_name(pool): (pool, keys) for pool, keys in made.pools().items()}
-    name = asked["against"]
+    name = options["against"]
     if name not in pools:
         raise InferdocError(f'--against: no pool "{name}"{nearest(name, pools)}; pools: {", ".join(sorted(pools))}')
     pool, keys = pools[name]
     rows = _served(made, keys)
     if not len(rows[RATE]):
         raise InferdocError(
-            f"--against {name}: no request was served in the last {asked['history']}; a longer --history"
+            f"--against {name}: no request was served in the last {options['history']}; a longer --history"
         )
     return ProductionPool(name, pool, rows, _settings(source, keys))
 

@@ -1,4 +1,4 @@
-"""What is asked of a candidate: promises, what is usual for the stable group, errors, and goodput."""
+"""The checks of a candidate: objectives, the usual latency of the stable group, errors, and goodput."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GOOD = ("ttft", "tpot_request")
 TAIL = 0.1
 """Slower than nine in ten of the stable group's requests: a promise may lie far above what users are used to."""
 TAIL_LEAST, TAIL_MOST = 0.02, 0.5
-"""A bucket bound outside of these shares of the stable group tells no shift."""
+"""A bucket bound outside of these shares of the stable group shows no shift."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,9 +62,9 @@ that make the judge speak of harm (own choices)."""
 
 
 def checks(watched: ArmsWatched, objectives: Sequence[Objective], margins: Margins) -> tuple[list[Check], list[str]]:
-    """What can be asked, and why the rest cannot."""
+    """The checks that can be made, and why the rest cannot."""
     served, failed, refused = (watched.counted(term) for term in (SERVED, FAILED, REFUSED))
-    asked = served + failed + refused
+    requests = served + failed + refused
     found: list[Check] = []
     lacking: list[str] = []
     cells = {family: watched.buckets(name) for family, name in HISTOGRAMS.items()}
@@ -83,15 +83,15 @@ def checks(watched: ArmsWatched, objectives: Sequence[Objective], margins: Margi
         if not cells[family]:
             continue
         spent = watched.counted(Term(rate=f"{HISTOGRAMS[family]}_sum"))
-        usual = _usual(family, cells[family], margins.usual, asked, spent)
+        usual = _usual(family, cells[family], margins.usual, requests, spent)
         if usual is None:
             lacking.append(f"{TITLES[family]} against the usual: no bucket bound parts off a tail of the stable group")
         else:
             found.append(usual)
     source = "vllm:request_success_total{finished_reason=error}, vllm:admission_rejections_total"
-    lost = ArmCounts(failed + refused, asked)
+    lost = ArmCounts(failed + refused, requests)
     found.append(Check("errors", "failed or refused", "errors", None, margins.errors, lost, source))
-    return [*found, *_goodput(found, asked, margins.promise)], lacking
+    return [*found, *_goodput(found, requests, margins.promise)], lacking
 
 
 def strictest(found: Sequence[Check]) -> list[Check]:
@@ -114,7 +114,7 @@ def _promise(family: str, cells: Mapping[float, np.ndarray], one: Objective, mar
 
 
 def _usual(
-    family: str, cells: Mapping[float, np.ndarray], margin: float, asked: np.ndarray, spent: np.ndarray
+    family: str, cells: Mapping[float, np.ndarray], margin: float, requests: np.ndarray, spent: np.ndarray
 ) -> Check | None:
     tails = {bound: counts.totals[1] for bound in cells if np.isfinite(bound) for counts in [_beyond(cells, bound)]}
     shares = {bound: bad / of for bound, (bad, of) in tails.items() if of > 0 and TAIL_LEAST <= bad / of <= TAIL_MOST}
@@ -122,7 +122,7 @@ def _usual(
         return None
     bound = min(shares, key=lambda at: abs(np.log(shares[at] / TAIL)))
     source = f"{HISTOGRAMS[family]}_bucket; the bound nearest to the slowest tenth of the stable group"
-    gaps = asked if family == "itl" else None
+    gaps = requests if family == "itl" else None
     title = f"{TITLES[family]} slower than"
     return Check(f"usual_{family}", title, "usual", bound, margin, _beyond(cells, bound), source, gaps, spent)
 
@@ -132,13 +132,13 @@ def _beyond(cells: Mapping[float, np.ndarray], bound: float) -> ArmCounts:
     return ArmCounts(np.maximum(every - np.minimum(cells[bound], every), 0.0), every)
 
 
-def _goodput(found: Sequence[Check], asked: np.ndarray, margin: float) -> Iterator[Check]:
-    """Requests that may have missed one of the promises or failed: at most all of these, which is what histograms tell
-    of several limits together (the Frechet bound)."""
-    promised = strictest(found)
-    if len(promised) < len(GOOD):
+def _goodput(found: Sequence[Check], requests: np.ndarray, margin: float) -> Iterator[Check]:
+    """Requests that may have missed an objective or failed: at most all of these, the bound that histograms give for
+    several limits together (the Frechet bound)."""
+    limits = strictest(found)
+    if len(limits) < len(GOOD):
         return
     errors = next(check for check in found if check.kind == "errors")
-    bad = np.minimum(sum((check.counts.bad for check in promised), errors.counts.bad), asked)
+    bad = np.minimum(sum((check.counts.bad for check in limits), errors.counts.bad), requests)
     source = "the sum of requests beyond each objective and of failed ones, which is the most that missed any"
-    yield Check("goodput", "outside of goodput, at most", "goodput", None, margin, ArmCounts(bad, asked), source)
+    yield Check("goodput", "outside of goodput, at most", "goodput", None, margin, ArmCounts(bad, requests), source)

@@ -62,10 +62,10 @@ LENGTHS = (
 )  # fmt: skip
 
 
-def guards(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> list[Guard]:
-    """windows: bool[windows], those that are compared; asked: float64[2, windows], requests of both groups."""
+def guards(watched: ArmsWatched, windows: np.ndarray, requests: np.ndarray) -> list[Guard]:
+    """windows: bool[windows], those that are compared; requests: float64[2, windows], requests of both groups."""
     found = [guard for one in LENGTHS if (guard := _of(watched, one, windows)) is not None]
-    load = _load(watched, windows, asked)
+    load = _load(watched, windows, requests)
     return found if load is None else [*found, load]
 
 
@@ -79,10 +79,10 @@ def _of(watched: ArmsWatched, one: _Quotient, windows: np.ndarray) -> Guard | No
     return Guard(one.name, one.title, one.unit, candidate, stable, times.value, broken, one.voids, one.because)
 
 
-def _load(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> Guard | None:
+def _load(watched: ArmsWatched, windows: np.ndarray, requests: np.ndarray) -> Guard | None:
     pods = np.array([len(watched.arms.candidate), len(watched.arms.stable)], dtype=float)
     seconds = windows.sum() * watched.grid.step_ms / 1000
-    candidate, stable = (float(each) for each in asked[:, windows].sum(axis=1) / pods / seconds)
+    candidate, stable = (float(each) for each in requests[:, windows].sum(axis=1) / pods / seconds)
     if stable <= 0:
         return None
     times = candidate / stable
@@ -93,19 +93,19 @@ def _load(watched: ArmsWatched, windows: np.ndarray, asked: np.ndarray) -> Guard
 
 def warm(watched: ArmsWatched, warmup_seconds: float) -> np.ndarray:
     """bool[windows]: the windows that begin when each pod of the candidate has been up for so long; all of them where
-    nothing shows when its processes began."""
+    nothing shows when its processes started."""
     grid, keys = watched.grid, watched.arms.keys()[0]
     read = Read(STARTED, "last", BY["target"], agg="max")
     history = watched.history
     if STARTED not in history.source.names(history.begin_ms, history.end_ms):
         return np.ones(grid.count, dtype=bool)
     rows = history.source.evaluate([read], grid, history.match)[read]
-    begun = np.zeros(grid.count)
+    started = np.zeros(grid.count)
     for key, values in zip(rows.keys, rows.values, strict=True):
         if Entity.of(rows.by, key).member in keys:
-            begun = np.fmax(begun, values)
+            started = np.fmax(started, values)
     ends = (grid.start_ms + np.arange(grid.count) * grid.step_ms) / 1000
-    mask: np.ndarray = ends - grid.step_ms / 1000 >= begun + warmup_seconds
+    mask: np.ndarray = ends - grid.step_ms / 1000 >= started + warmup_seconds
     return mask
 
 

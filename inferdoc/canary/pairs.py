@@ -53,7 +53,7 @@ class ArmsWatched:
 
     def buckets(self, histogram: str) -> dict[float, np.ndarray]:
         """Bound -> float64[2, windows]: cumulative events of both groups; only bounds that all of their pods have, at
-        all times, so that each is asked the same. Empty where a group has none, or no bound for all events."""
+        all times, so that all count alike. Empty where a group has none, or no bound for all events."""
         found: tuple[list[Mapping[float, np.ndarray]], ...] = ([], [])
         for entity, cells in self.history.histograms(histogram, self.grid, BY["engine"]).items():
             for group, keys in zip(found, self.arms.keys(), strict=True):

@@ -26,11 +26,11 @@ def queue_variance(service: float, rate: float, variation: float = 0.0) -> float
     return queue_seconds(service, rate, variation) ** 2 + rate * third / (3.0 * (1.0 - busy))
 
 
-def slot_wait(slots: float, busy: float, held: float, variation: float = 0.0) -> tuple[float, float]:
+def slot_wait(slots: float, busy: float, occupied: float, variation: float = 0.0) -> tuple[float, float]:
     """Share of the requests that wait for one of so many slots (of KV cache, of --max-num-seqs) of which so many are
-    busy on average, and how long these wait on average: Erlang's C, and held (1 + C^2) / 2 / (slots - busy) (Allen and
-    Cunneen). held: seconds for which a request keeps its slot; variation: C of these. 0..1 and seconds; all of them for
-    ever from full use on."""
+    busy on average, and how long these wait on average: Erlang's C, and occupied (1 + C^2) / 2 / (slots - busy) (Allen
+    and Cunneen). occupied: seconds for which a request keeps its slot; variation: C of these. 0..1 and seconds; all of
+    them for ever from full use on."""
     whole = max(1, int(slots))
     if busy >= whole:
         return 1.0, math.inf
@@ -38,7 +38,7 @@ def slot_wait(slots: float, busy: float, held: float, variation: float = 0.0) ->
     for slot in range(1, whole + 1):
         blocked = busy * blocked / (slot + busy * blocked)
     waits = blocked / (1.0 - busy / whole * (1.0 - blocked))
-    return waits, held * (1.0 + variation**2) / 2.0 / (whole - busy)
+    return waits, occupied * (1.0 + variation**2) / 2.0 / (whole - busy)
 
 
 def gamma_quantile(mean: float, variance: float, z: float = Z95) -> float:

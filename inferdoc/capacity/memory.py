@@ -28,7 +28,7 @@ REST_BYTES = 2.5 * GIB
 """CUDA context, graphs, fragments. AIConfigurator's 3.5 GiB is a safety figure; 1 GiB less is expected, which brings
 the sum with activations and logits to 4 GiB for a 70B on H100 and 3 GiB for an 8B on L40S."""
 NON_KV_SPREAD = 1.0 * GIB
-"""What lies beside weights and KV cache is said to be so much more or less (4 to 6 GiB in all on large GPUs)."""
+"""Published figures of the memory beside weights and KV cache differ by so much (4 to 6 GiB in all on large GPUs)."""
 
 
 def weight_bytes(parameters: float, unquantised: float, bytes_per_weight: float) -> float:
@@ -66,9 +66,9 @@ def kv_tokens(gpu_bytes: float, weights: float, other: float, bytes_per_token: f
     return math.floor((share * gpu_bytes - weights - other) / bytes_per_token)
 
 
-def least_gpus(tokens_of: Callable[[int], int], wanted: float, sizes: Sequence[int]) -> int | None:
-    """The smallest group (of `sizes`, rising) whose KV tokens reach those wanted; None where none does."""
-    return next((gpus for gpus in sizes if tokens_of(gpus) >= wanted), None)
+def least_gpus(tokens_of: Callable[[int], int], needed: float, sizes: Sequence[int]) -> int | None:
+    """The smallest group (of `sizes`, rising) whose KV tokens reach those needed; None where none does."""
+    return next((gpus for gpus in sizes if tokens_of(gpus) >= needed), None)
 
 
 def safe_concurrency(capacity_tokens: float, live_context_tokens: float) -> float:

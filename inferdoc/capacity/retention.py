@@ -57,6 +57,6 @@ def hits_with_memory(cache: PrefixCache, memory: float, reusable: float = 1.0) -
     low, high = 0.0, reusable
     for _ in range(60):
         middle = (low + high) / 2
-        wished = cache.hits + gain * math.log2(life(middle) / cache.life)
-        low, high = (middle, high) if wished > middle else (low, middle)
+        expected = cache.hits + gain * math.log2(life(middle) / cache.life)
+        low, high = (middle, high) if expected > middle else (low, middle)
     return low, life(low)

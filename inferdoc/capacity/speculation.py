@@ -51,8 +51,8 @@ def break_even_tokens(draft_length: float, draft_cost: float) -> float:
 
 def break_even_chance(draft_length: int, draft_cost: float) -> float:
     """The chance of a drafted token to be accepted at which speculation breaks even, by bisection. 0..1."""
-    wanted, low, high = break_even_tokens(draft_length, draft_cost), 0.0, 1.0
+    target, low, high = break_even_tokens(draft_length, draft_cost), 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if expected_tokens(middle, draft_length) < wanted else (low, middle)
+        low, high = (middle, high) if expected_tokens(middle, draft_length) < target else (low, middle)
     return high

@@ -58,8 +58,8 @@ CAUSES: Mapping[str, WasteCause] = {
         "vllm:spec_decode_num_draft_tokens, _num_accepted_tokens",
     ),
     "late": WasteCause(
-        "answers later than promised",
-        "working time x share of the requests that missed the worst of the promised objectives on first token, time "
+        "responses that missed a latency SLO",
+        "working time x share of the requests that missed the worst of the SLOs on first token, time "
         "per token or whole answer",
         "buckets of vllm:time_to_first_token_seconds, _request_time_per_output_token_seconds, "
         "_e2e_request_latency_seconds",

@@ -1,4 +1,4 @@
-"""What a finding costs an hour while it lasts, where its impact is GPU time that a bill tells apart."""
+"""What a finding costs an hour while it lasts, where its impact is GPU time that a bill lists."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class Sum:
         self.prompt_tokens += whole.prompt_tokens * inputs
         self.output_tokens += whole.output_tokens * outputs
         self.requests += whole.requests * outputs
-        self.unmetered += sum(whole.hours.get(name, 0.0) for name in DIVIDED)  # a meter tells no tenants apart
+        self.unmetered += sum(whole.hours.get(name, 0.0) for name in DIVIDED)  # a meter does not distinguish tenants
 
     def amount(self, *parts: str) -> Amount:
         """So many parts together."""

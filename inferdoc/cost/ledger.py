@@ -31,8 +31,8 @@ HOUR = 3600.0
 @dataclass(frozen=True)
 class Account:
     """One engine. assumed: its number of GPUs is not known and taken as one; parts: GPU-hours of each slot by cause and
-    `useful`, float64[S], which add up to all; prompts: share of its working time that went into prompts, None where it
-    cannot be told; counts: tokens and requests of each slot."""
+    `useful`, float64[S], which add up to all; prompts: share of its working time that went into prompts, None if
+    unknown; counts: tokens and requests of each slot."""
 
     unit: Unit
     gpus: float
@@ -49,7 +49,7 @@ class Account:
 
 class Ledger:
     """Divides the time of every unit of an interval. slot: int[T], into which slot a step falls; hours: that a step
-    stands for; counts: of each unit; late: share of the requests of a pool that were answered later than promised."""
+    stands for; counts: of each unit; late: share of the requests of a pool that missed a latency SLO."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Ledger:
         take("missed", None if share is None else self._in_slots(share * gpus))
         rejected = rejected_drafts(watched, unit)
         take("rejected", None if rejected is None else working * rejected)
-        # Last: where a cause is told, late answers are its doing, and it is what can be mended.
+        # Last: another cause explains late answers, and is what can be fixed.
         take("late", working * self.late.get(unit.member.pool, 0.0))
         parts[USEFUL] = left
         total = float(working.sum())
@@ -140,7 +140,7 @@ class Ledger:
 
     def _computing(self, unit: Unit, working: np.ndarray, gpus: float) -> np.ndarray | None:
         """GPU-hours of every slot that went into prompts: all of a prefill pod, none of a decode pod, else computed
-        tokens x seconds per token where nothing else held them up."""
+        tokens x seconds per token where nothing else delayed them."""
         if unit.member.role == "prefill":
             return working
         if unit.member.role == "decode":

@@ -31,7 +31,7 @@ class Spent(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True):
     """What things cost, each None where nothing counts them. input, output: a million tokens of either, of its own
     share of the GPU time; generated: a million output tokens with all of the cost; request: one that was served;
-    good_request: one within the objectives, at least and at most (dearest where the fewest are proven)."""
+    good_request: one within the objectives, at least and at most (highest where the fewest are proven)."""
 
     input: Amount | None
     output: Amount | None
@@ -121,7 +121,8 @@ class Ground(msgspec.Struct, frozen=True):
 class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
     """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: highest cost first, or in time order;
     days: the same by day and pool, where the interval has several; cheaper: pools for which another tier is better;
-    notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where asked."""
+    notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where
+    requested."""
 
     schema_: str
     inferdoc_version: str

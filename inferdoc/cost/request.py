@@ -19,13 +19,13 @@ from inferdoc.source.base import incomplete
 from inferdoc.source.identified import Identified
 
 
-def billed(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Bill:
-    """The bill as asked. asked: the values of the command's options by name. Raises SourceError where the source cannot
-    be read, or holds no engine in the interval, InferdocError for a cascade of fewer than two models."""
-    share, by = asked.get("cascade"), asked.get("by")
+def billed(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Bill:
+    """The requested bill. params: the values of the command's options by name. Raises SourceError where the source
+    cannot be read, or holds no engine in the interval, InferdocError for a cascade of fewer than two models."""
+    share, by = params.get("cascade"), params.get("by")
     if share is not None and by != "model":
         raise InferdocError("--cascade compares models: give --by model")
-    found = list(pieces(source, config, catalogue, asked))
+    found = list(pieces(source, config, catalogue, params))
     bill = bill_of(found, by or "pool", config.prices, catalogue, source.location)
     bill = replace(bill, notes=[*(f"incomplete: {line}" for line in incomplete(source.warnings)), *bill.notes])
     if share is None:
@@ -36,13 +36,13 @@ def billed(source: Identified, config: Config, catalogue: Catalogue, asked: dict
 
 FORMULA = (
     "routed: share x small + (1 - share) x large; handed on: small + (1 - share) x large, since the small model sees "
-    "every request; small and large: the cheapest and the dearest model by a request that was served"
+    "every request; small and large: the cheapest and the most expensive model by a request that was served"
 )
 SOURCE = "figures of the rows; requests are taken to be alike on both"
 
 
 def cascade_summary(rows: Sequence[BillRow], share: float) -> CascadeSummary:
-    """Of the cheapest and the dearest row. share: of the requests that the cheapest one would answer. Raises
+    """Of the cheapest and the most expensive row. share: of the requests that the cheapest one would answer. Raises
     InferdocError where fewer than two have a price of a request."""
     if not 0 < share < 1:
         raise InferdocError(f"--cascade {share:g}: expected a share above 0 and below 1, 0.7 for 70 %")
@@ -55,10 +55,10 @@ def cascade_summary(rows: Sequence[BillRow], share: float) -> CascadeSummary:
         raise InferdocError(
             "--cascade: two models with requests and a price are needed; set [prices.tiers] in inferdoc.toml"
         )
-    (small, cheapest), (large, dearest) = (of(priced, key=lambda each: each[0]) for of in (min, max))
+    (small, cheapest), (large, costliest) = (of(priced, key=lambda each: each[0]) for of in (min, max))
     return CascadeSummary(
         cheapest.name,
-        dearest.name,
+        costliest.name,
         share,
         small,
         large,

@@ -52,7 +52,7 @@ def headroom_clock(reading: PoolReading, ahead: Forecast, growth: Growth | None 
         local_moment(earliest, zone, begin),
         local_moment(earliest - lead, zone, begin) if earliest - lead > begin else None,
         "its load is beyond the usable rate already" if over else "",
-        [*_numbers(reading, ahead, earliest, expected), *_grows(growth), *_asked(reading, ahead, more, lead)],
+        [*_numbers(reading, ahead, earliest, expected), *_grows(growth), *_replicas_to_add(reading, ahead, more, lead)],
     )
 
 
@@ -70,7 +70,7 @@ def first_over(path: np.ndarray, start: float, step: float, limit: float) -> flo
 
 
 def local_moment(seconds: float, zone: str, now: float) -> ForecastMoment:
-    """A time on the users' clock, with its date where a weekday does not tell it. now: Unix seconds."""
+    """A time on the users' clock, with its date where a weekday is ambiguous. now: Unix seconds."""
     there = datetime.fromtimestamp(round(seconds / 60) * 60, UTC).astimezone(zone_of(zone))
     words = f"{there:%A %H:%M}" if seconds - now < WEEK - DAY else f"{there:%A %Y-%m-%d %H:%M}"
     return ForecastMoment(rfc3339(round(seconds)), words)
@@ -110,14 +110,14 @@ def _grows(growth: Growth | None) -> list[Predicted]:
         number(
             (GROWTH, "growth carried on, from day to day", "ratio"),
             growth.a_day,
-            formula="median step from a day to the next of its kind x share by which days foretold with it err less",
+            formula="median step from a day to the next of its kind x share by which days predicted with it err less",
             inputs={"median step": (math.expm1(growth.each), "ratio"), "share": (growth.share, "ratio")},
-            source=f"{how_many(growth.days, 'step')} from day to day, each foretold from those before it",
+            source=f"{how_many(growth.days, 'step')} from day to day, each predicted from those before it",
         )
     ]
 
 
-def _asked(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> list[Predicted]:
+def _replicas_to_add(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> list[Predicted]:
     unit = reading.served.unit.value
     return [
         number(
@@ -145,11 +145,11 @@ def clock_words(clock: HeadroomClock, limit: str) -> str:
         return f"it does not pass {limit} within the horizon: {clock.reason}"
     more = next(each for each in clock.numbers if each.name == "replicas").value or 0.0
     by = "now" if clock.ask_by is None else f"by {clock.ask_by.local}"
-    asked = f"{how_many(round(more), 'replica')} {by}"
+    added = f"{how_many(round(more), 'replica')} {by}"
     if clock.status == "beyond it now":
-        return f"{clock.reason}; {asked}"
+        return f"{clock.reason}; {added}"
     when = f"the load may pass {limit} from {clock.earliest.local}"
     grows = next((each.value for each in clock.numbers if each.name == GROWTH), None)
     by_growth = "" if grows is None else f", at {figure(grows, 'ratio')} of growth a day,"
     later = "" if clock.expected is None else f", and is expected to{by_growth} at {clock.expected.local}"
-    return f"{when}{later}; {asked}"
+    return f"{when}{later}; {added}"

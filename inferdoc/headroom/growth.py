@@ -1,9 +1,9 @@
 """Growth of a load from day to day, and a forecast that carries it on.
 
 The paths of a forecast are days like those that were, so a load that grows every day is always ahead of them. Each day
-is compared with the day before of the same kind (working day, weekend). How much of the growth is real is told by the
-history itself: each day is foretold from the one before it with the growth seen until then, and without; the share by
-which that errs less is the share that is carried on.
+is compared with the day before of the same kind (working day, weekend). The history itself shows how much
+of the growth is real: each day is predicted from the one before it with the growth seen until then, and without. The
+share by which the error falls is the share that is carried on.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import LoadSeries
 
 LEAST = 3
-"""Steps from day to day that a growth takes, of which the last can be foretold from the others."""
+"""Steps from day to day that a growth takes, of which the last can be predicted from the others."""
 KNOWN = 0.5
 """Share of two days that must be known in both."""
 MIDDLE = 0.5
@@ -43,7 +43,7 @@ class Growth:
 
 def with_growth(series: LoadSeries, ahead: Forecast) -> tuple[Forecast, Growth | None]:
     """A forecast with the growth of its load carried on, and that growth; the forecast as it is and None where it
-    abstains, where too few days tell a growth, or where what they tell is chance. series: that it was made of.
+    abstains, where too few days show a growth, or where it may be chance. series: that it was made of.
 
     The middle path is moved. The upper ones are not, unless they would lie below it: they hold the errors of days that
     the forecast missed for want of growth."""
@@ -63,9 +63,9 @@ def with_growth(series: LoadSeries, ahead: Forecast) -> tuple[Forecast, Growth |
     return replace(ahead, quantiles=quantiles), growth
 
 
-def _missing(rows: Rows, kinds: np.ndarray, growth: Growth, steps: np.ndarray, told: np.ndarray) -> float:
+def _missing(rows: Rows, kinds: np.ndarray, growth: Growth, steps: np.ndarray, predicted: np.ndarray) -> float:
     """What the forecast of a day lacks of the newest day alike with its growth, a log; 0 where that day is not known.
-    steps: int64[n], of the day; told: float64[n], forecast for them."""
+    steps: int64[n], of the day; predicted: float64[n], forecast for them."""
     if not len(steps):
         return 0.0
     day = rows.count + int(rows.row[steps[0]])
@@ -73,11 +73,11 @@ def _missing(rows: Rows, kinds: np.ndarray, growth: Growth, steps: np.ndarray, t
     if last is None:
         return 0.0
     before = rows.z[last, rows.col[steps]] ** 2
-    both = np.isfinite(before) & (told > 0)
+    both = np.isfinite(before) & (predicted > 0)
     if both.sum() < KNOWN * len(steps) or not before[both].sum() > 0:
         return 0.0
     carried = growth.each * min(day - last, FURTHEST)
-    return float(carried - np.log(told[both].sum() / before[both].sum()))
+    return float(carried - np.log(predicted[both].sum() / before[both].sum()))
 
 
 def _growth(rows: Rows, kinds: np.ndarray) -> Growth | None:

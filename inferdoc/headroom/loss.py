@@ -23,17 +23,17 @@ PEAK_FORMULA = "95 % quantile of five-minute loads"
 
 
 def losses(reading: PoolReading, places: Whereabouts, doubts: list[str]) -> list[Lost]:
-    """One of each kind that can be told; the others become doubts."""
+    """One of each kind whose place is known; the others become doubts."""
     found = [lost_with(reading, "one pod", "", 1)]
-    for what, told, missing in (("node", places.nodes, NODE_MISSING), ("zone", places.zones, ZONE_MISSING)):
-        most = fullest(reading.ready, told)
-        unknown = sum(pod not in told for pod in reading.ready)
+    for what, placed, missing in (("node", places.nodes, NODE_MISSING), ("zone", places.zones, ZONE_MISSING)):
+        most = fullest(reading.ready, placed)
+        unknown = sum(pod not in placed for pod in reading.ready)
         if most is None:
             whose = "its pods" if unknown == len(reading.ready) else how_many(unknown, "pod")
             doubts.append(f"loss of a {what}: nothing shows the {what} of {whose}; {missing}")
         elif reading.replicas != len(reading.ready):
             there = f"{len(reading.ready)} of its {how_many(reading.replicas, 'replica')}"
-            doubts.append(f"loss of a {what}: {there} are there now; ask at its peak, when their places are told")
+            doubts.append(f"loss of a {what}: {there} are there now; run it at its peak, when their places are known")
         else:
             found.append(lost_with(reading, f"the fullest {what}", *most))
     return found
@@ -106,7 +106,7 @@ LOOK_BACK = 600
 
 @dataclass(frozen=True)
 class Whereabouts:
-    """Node and zone of pods, as far as anything tells."""
+    """Node and zone of pods, as far as known."""
 
     nodes: Mapping[Key, str] = field(default_factory=dict)
     zones: Mapping[Key, str] = field(default_factory=dict)
@@ -124,7 +124,7 @@ def whereabouts(source: Source, members: Mapping[Key, Member], end: int) -> Wher
     """Where pods run at a moment. end: Unix seconds."""
     grid = Grid((end - STEP) * 1000, STEP * 1000, 2, STEP * 1000, STEP * 1000, LOOK_BACK * 1000)
     present = source.names(grid.start_ms - grid.gauge_ms, grid.end_ms)
-    told = read_places(source, grid, ()).nodes
+    on_node = read_places(source, grid, ()).nodes
 
     def labels(name: str) -> Iterable[Mapping[str, str]]:
         return [one.labels for one in source.info(name, grid)] if name in present else []
@@ -133,7 +133,7 @@ def whereabouts(source: Source, members: Mapping[Key, Member], end: int) -> Wher
     nodes = {
         key: node
         for key, member in members.items()
-        if (node := told.get((key[1], key[2])) or member.node or hosts.get(key))
+        if (node := on_node.get((key[1], key[2])) or member.node or hosts.get(key))
     }
     of_node = {one.get("node", ""): _zone(one, "label_") for one in labels(NODE_LABELS)}
     of_target = {Entity.of_labels(one).member: _zone(one) for one in labels(TARGETS)}

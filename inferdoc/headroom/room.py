@@ -110,7 +110,7 @@ def _left(reading: PoolReading) -> list[Predicted]:
 def _good(goodput: Goodput | None) -> list[Predicted]:
     if goodput is None:
         return []
-    inputs = {"requested": (goodput.asked, "1/s")}
+    inputs = {"requested": (goodput.requested, "1/s")}
     source = f"objectives {' and '.join(goodput.objectives)}; histograms prove no more"
     return [
         number(

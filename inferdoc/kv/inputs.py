@@ -23,15 +23,15 @@ MOST_GIB, MOST_GBPS = 1e6, 1e5
 @dataclass(frozen=True)
 class TiersBelow:
     """host_gib, nvme_gib: for the KV of one replica, None where none is given; nvme: bytes/s of its drives; host:
-    bytes/s of each GPU to host memory; gpus: of an engine, told: whether anything tells that; kv_bytes: of a token on
-    each GPU, None where the model is not known; dtype: of the KV cache; latent: every GPU holds the same."""
+    bytes/s of each GPU to host memory; gpus: of an engine, gpus_known: whether anything shows that; kv_bytes: of a
+    token on each GPU, None where the model is not known; dtype: of the KV cache; latent: every GPU holds the same."""
 
     host_gib: float | None
     nvme_gib: float | None
     nvme: float
     host: float
     gpus: int
-    told: bool
+    gpus_known: bool
     kv_bytes: float | None
     dtype: str
     latent: bool = False
@@ -42,21 +42,21 @@ class TiersBelow:
         return None if self.kv_bytes is None else self.kv_bytes * (1 if self.latent else self.gpus)
 
 
-def tiers_for_request(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> TiersBelow:
+def tiers_for_request(options: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> TiersBelow:
     """Every option checked. Raises InferdocError."""
     gib, gbps = (MOST_GIB, "GiB"), (MOST_GBPS, "GB/s")
     for flag, (most, unit) in (("host-gib", gib), ("nvme-gib", gib), ("nvme-gbps", gbps)):
-        given = asked.get(flag.replace("-", "_"))
+        given = options.get(flag.replace("-", "_"))
         if given is not None and not 0 < given <= most:
             raise InferdocError(f"--{flag} {given:g}: expected {unit}, above 0 and at most {most:,.0f}")
-    of_pod = asked.get("gpus") or pool.gpus
+    of_pod = options.get("gpus") or pool.gpus
     gpus = None if of_pod is None else max(1, of_pod // pool.engines)
-    layers = _layers(asked, pool, catalogue)
-    dtype = _dtype(asked.get("kv_dtype") or pool.settings.get("cache_dtype", "auto"))
+    layers = _layers(options, pool, catalogue)
+    dtype = _dtype(options.get("kv_dtype") or pool.settings.get("cache_dtype", "auto"))
     return TiersBelow(
-        asked.get("host_gib"),
-        asked.get("nvme_gib"),
-        (asked.get("nvme_gbps") or NVME) * 1e9,
+        options.get("host_gib"),
+        options.get("nvme_gib"),
+        (options.get("nvme_gbps") or NVME) * 1e9,
         catalogue.tiers.host_rate(pool.pool.tier),
         gpus or 1,
         gpus is not None,
@@ -66,8 +66,8 @@ def tiers_for_request(asked: Mapping[str, Any], pool: CachedPool, catalogue: Cat
     )
 
 
-def _layers(asked: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> KvLayers | None:
-    given = asked.get("model")
+def _layers(options: Mapping[str, Any], pool: CachedPool, catalogue: Catalogue) -> KvLayers | None:
+    given = options.get("model")
     if given is None and model_known(pool.pool.model, catalogue) is None:
         return None
     return shape_named(given or pool.pool.model, catalogue).kv

@@ -29,8 +29,8 @@ class MeasuredHits(msgspec.Struct):
     hits: float
 
 
-class KvAnswer(msgspec.Struct):
-    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; cannot_tell:
+class KvAnswer(msgspec.Struct, rename={"undetermined": "cannot_tell"}):
+    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; undetermined:
     one line each, with what to do; notes: what to know before using the numbers."""
 
     schema: str
@@ -44,12 +44,12 @@ class KvAnswer(msgspec.Struct):
     parts: list[SizedPart]
     curve: list[CurvePoint]
     measured: list[MeasuredHits]
-    cannot_tell: list[str]
+    undetermined: list[str]
     notes: list[str]
 
     @property
     def other_sizes(self) -> bool:
-        """Whether hits of any other size are told."""
+        """Whether hits of any other size are known."""
         return any(part.title == SIZES_TITLE for part in self.parts)
 
     def to_json(self) -> str:

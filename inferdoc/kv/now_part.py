@@ -5,7 +5,7 @@ from __future__ import annotations
 from inferdoc.capacity.retention import PrefixCache
 from inferdoc.kv.inputs import TiersBelow
 from inferdoc.kv.live import CachedPool
-from inferdoc.kv.sizes import followed, held
+from inferdoc.kv.sizes import followed, used_share
 from inferdoc.sizing.build import ENDS
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
@@ -22,7 +22,7 @@ def saved(pool: CachedPool, below: TiersBelow, share: float, end: int) -> float:
 
 def unit_of(below: TiersBelow) -> str:
     """What is saved is counted in."""
-    return "GPUs" if below.told else "replicas"
+    return "GPUs" if below.gpus_known else "replicas"
 
 
 def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
@@ -30,7 +30,7 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
     looked, hits = pool.total(pool.looked), pool.total(pool.hits)
     generated, seconds = pool.total(pool.generated), pool.seconds
     of_pod = seconds * pool.pods
-    used = held(pool)
+    used = used_share(pool)
     cache = PrefixCache(pool.capacity, used, (looked - hits) / of_pod, generated / of_pod, hits / looked)
     counters = "vllm:prefix_cache_queries_total, vllm:prefix_cache_hits_total"
     numbers = [
@@ -81,7 +81,7 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
                 formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs an engine",
                 inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of an engine": (below.gpus, "")},
                 source="vllm:request_prefill_time_seconds over computed tokens, in the quietest third",
-                assumed=not below.told,
+                assumed=not below.gpus_known,
             )
         )
     return SizedPart(NOW, numbers)
@@ -98,10 +98,10 @@ def _followed(pool: CachedPool) -> list[Predicted]:
             source="vllm:kv_block_idle_before_evict_seconds",
         ),
         number(
-            ("gaps_told", "hits whose gap is told", "ratio"),
-            counts.told,
+            ("gaps_told", "hits with a reported gap", "ratio"),
+            counts.reported,
             formula="4/3 x gaps / (blocks followed x hits / tokens written)",
-            inputs={"gaps": (float(counts.gaps.sum()), ""), "other hits, mean gap": (counts.untold_gap, "s")},
+            inputs={"gaps": (float(counts.gaps.sum()), ""), "other hits, mean gap": (counts.unreported_gap, "s")},
             source="vllm:kv_block_reuse_gap_seconds: the last three gaps of a block",
         ),
     ]

@@ -12,7 +12,7 @@ from inferdoc.kv.live import CachedPool
 LEAST = 12
 """Pairs for a curve."""
 SPAN = 1.5
-"""The longest life over the shortest (its middle nine tenths) from which on they tell a curve (own choice)."""
+"""The longest life over the shortest (its middle nine tenths) from which on they give a curve (own choice)."""
 DRAWS = 200
 BAND = (0.05, 0.95)
 
@@ -34,7 +34,7 @@ class LifeHits:
         return low, high
 
     @property
-    def told(self) -> bool:
+    def differ(self) -> bool:
         """Whether there are enough of them, at lives that differ."""
         low, high = self.span
         return len(self.life) >= LEAST and high >= SPAN * low
@@ -42,7 +42,7 @@ class LifeHits:
     def rises(self) -> bool:
         """Whether hits rise with the life beyond chance. Where they do not, a cache of another size may still change
         them: gaps between uses that shrink as traffic grows leave hits as they are, whatever the life."""
-        if not self.told:
+        if not self.differ:
             return False
         slopes = [_slope(np.log(self.life[row]), self.hits[row], self.looked[row]) for row in self._drawn()]
         return bool(np.quantile(slopes, BAND[0]) > 0)
@@ -87,14 +87,14 @@ def life_hits(pool: CachedPool) -> LifeHits:
     for number, where in enumerate(pool.draws):
         seconds = float(len(where) * pool.step)
         for pod in range(pool.pods):
-            asked, hit = pool.looked[pod, where].sum(), pool.hits[pod, where].sum()
+            lookups, hit = pool.looked[pod, where].sum(), pool.hits[pod, where].sum()
             used = pool.usage[pod, where]
-            written = (asked - hit + pool.generated[pod, where].sum()) / seconds
-            if asked <= 0 or written <= 0 or not np.isfinite(used).any():
+            written = (lookups - hit + pool.generated[pod, where].sum()) / seconds
+            if lookups <= 0 or written <= 0 or not np.isfinite(used).any():
                 continue
             lives.append(block_life_seconds(pool.capacity, min(0.99, float(np.nanmean(used))), written))
-            hits.append(hit / asked)
-            looked.append(asked)
+            hits.append(hit / lookups)
+            looked.append(lookups)
             draws.append(number)
     return LifeHits(np.array(lives), np.array(hits), np.array(looked), np.array(draws, dtype=np.int64))
 

@@ -15,7 +15,7 @@ from inferdoc.kv.pairs import LifeHits
 DRAWS = 100
 BAND = (0.05, 0.95)
 FROM_GAPS, GROWN, FROM_PAIRS = "gaps between uses", "extrapolated", "measured over hours and pods"
-MOST_HELD = 0.95
+MOST_USED = 0.95
 """Where running requests hold more of a cache, it preempts and keeps no prefix."""
 MOSTLY = 0.5
 """Of the prompt tokens, at lives that were seen."""
@@ -34,14 +34,14 @@ class HitsAt:
     ground: str
 
 
-def held(pool: CachedPool) -> float:
-    """Share of the KV cache that running requests hold, mean of the busy stretches."""
+def used_share(pool: CachedPool) -> float:
+    """Share of the KV cache that running requests hold, mean of the busy intervals."""
     used = pool.usage[:, pool.busy]
     return min(0.99, float(np.nanmean(used))) if np.isfinite(used).any() else 0.0
 
 
 def followed(pool: CachedPool) -> bool:
-    """Whether gaps between uses are told."""
+    """Whether gaps between uses are known."""
     return pool.blocks is not None and bool(len(pool.busy)) and float(pool.blocks.gaps[:, pool.busy].sum()) > 0
 
 
@@ -80,8 +80,8 @@ def by_gaps(pool: CachedPool, sizes: Sequence[float]) -> list[HitsAt]:
 
 def by_pairs(pool: CachedPool, pairs: LifeHits, memory: float) -> HitsAt | None:
     """From what pods showed at other lives; None where less than half of it would lie within what they showed."""
-    used = held(pool)
-    if used >= MOST_HELD * memory:
+    used = used_share(pool)
+    if used >= MOST_USED * memory:
         return None
     looked, generated = pool.total(pool.looked), pool.total(pool.generated)
     written = looked - pool.total(pool.hits) + generated

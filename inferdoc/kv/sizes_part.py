@@ -68,10 +68,10 @@ def gains_part(pool: CachedPool, below: TiersBelow, rows: Mapping[str, HitsAt]) 
                     "GPUs of an engine": (below.gpus, ""),
                 },
                 source=f"hits: {row.ground}; prefill: {pool.name} in its quietest third",
-                assumed=row.ground == GROWN or not below.told,
+                assumed=row.ground == GROWN or not below.gpus_known,
             )
         )
-    return [SizedPart(SAVED if below.told else SAVED.replace("GPUs", "replicas"), numbers)]
+    return [SizedPart(SAVED if below.gpus_known else SAVED.replace("GPUs", "replicas"), numbers)]
 
 
 def _served(pool: CachedPool, hits: float) -> float:

@@ -30,7 +30,7 @@ ROUNDS = 2
 class BackTest:
     """Of readings of the second half, predicted from the first. itl, ttft: median of the error over what was measured;
     itl_within, ttft_within: share of the readings inside the predicted range; kv_tokens: error of the prediction by
-    itself, None where the pool does not tell; readings: how many."""
+    itself, None if the pool does not show it; readings: how many."""
 
     itl: float
     ttft: float
@@ -107,15 +107,15 @@ def _replica(sizing: SizingInputs, layout: Parallelism, mfu: float, mbu: float, 
 
 def _prefill_share(replica: Replica, reading: LiveReading) -> float:
     mbu = replica.decode.mbu
-    return _asked(lambda mfu: replica.with_shares(mfu, mbu).computing(reading.running), reading.prefill)
+    return _share_at(lambda mfu: replica.with_shares(mfu, mbu).computing(reading.running), reading.prefill)
 
 
 def _decode_share(replica: Replica, reading: LiveReading) -> float:
     mfu = replica.decode.mfu
-    return _asked(lambda mbu: replica.with_shares(mfu, mbu).itl(reading.running), reading.itl)
+    return _share_at(lambda mbu: replica.with_shares(mfu, mbu).itl(reading.running), reading.itl)
 
 
-def _asked(seconds: Callable[[float], float], sizing: float) -> float:
+def _share_at(seconds: Callable[[float], float], sizing: float) -> float:
     """The share at which so many seconds are taken, by bisection; the nearest possible where none gives them."""
     low, high = LEAST_SHARE, MOST_SHARE
     for _ in range(30):

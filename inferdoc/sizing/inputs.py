@@ -151,9 +151,9 @@ class BatchJob:
 
 @dataclass(frozen=True)
 class MeasuredShares:
-    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), the
-    layout on which both were read, and front: seconds to the first token outside of the engine, most to
-    least, as the shares go from slow to fast."""
+    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None if it does not show them),
+    the layout on which both were read, and front: seconds to the first token outside of the engine, most to least, as
+    the shares go from slow to fast."""
 
     prefill: ShareRange
     decode: ShareRange

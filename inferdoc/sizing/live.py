@@ -63,8 +63,8 @@ class LiveReading:
 
 @dataclass(frozen=True)
 class LivePool:
-    """pods: how many; rate: requests/s of all at their busiest twentieth; kv_tokens: of one pod, None where not
-    told."""
+    """pods: how many; rate: requests/s of all at their busiest twentieth; kv_tokens: of one pod, None if
+    unknown."""
 
     name: str
     model: str

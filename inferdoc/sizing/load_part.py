@@ -257,8 +257,8 @@ def cache_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     written = share * (traffic.computed + traffic.output.mean)
 
     def life(replica: Replica) -> float:
-        held = replica.streams_at(share, min(replica.room, replica.limits.sequences))
-        use = 0.9 if held is None else held * traffic.context / replica.kv.tokens
+        running = replica.streams_at(share, min(replica.room, replica.limits.sequences))
+        use = 0.9 if running is None else running * traffic.context / replica.kv.tokens
         return block_life_seconds(replica.kv.tokens * layout.data, min(0.9, use), written)
 
     def gain(replica: Replica) -> float:

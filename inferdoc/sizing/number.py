@@ -58,5 +58,5 @@ def number(
     """A number of a sizing. what: name, title and unit; values: one for each end, or the one that is exact."""
     name, title, unit = what
     value, low, high = (values,) * 3 if isinstance(values, float | int) else ranged(values)
-    said = {word: figure(each, of_unit) for word, (each, of_unit) in inputs.items()}
-    return Predicted(name, title, value, low, high, unit, formula, said, source, assumed)
+    shown = {word: figure(each, of_unit) for word, (each, of_unit) in inputs.items()}
+    return Predicted(name, title, value, low, high, unit, formula, shown, source, assumed)

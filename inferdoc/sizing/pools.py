@@ -50,8 +50,10 @@ class PoolPair:
 def kv_move_seconds(sizing: SizingInputs, layouts: Sequence[Parallelism], rows: Sequence[Sized]) -> float:
     """Seconds to move the KV of a mean prompt between two layouts: each GPU of both has a network of its own, and the
     side whose GPUs hold more takes longer."""
-    held = (row.replicas["middle"].kv.per_token for row in rows if row.layout in layouts and row.replicas is not None)
-    return transfer_seconds(sizing.traffic.prompt.mean * max(held), sizing.nic_gbits, LINK_EFFICIENCY)
+    per_token = (
+        row.replicas["middle"].kv.per_token for row in rows if row.layout in layouts and row.replicas is not None
+    )
+    return transfer_seconds(sizing.traffic.prompt.mean * max(per_token), sizing.nic_gbits, LINK_EFFICIENCY)
 
 
 def pool_pair(sizing: SizingInputs, rows: Sequence[Sized], end: End = "middle") -> PoolPair | None:

@@ -248,10 +248,10 @@ class Replica:
         if self.traffic.concurrent is not None:
             return 0.0, 0.0
         output = self.traffic.output
-        held, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
+        occupied, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
         cache = self.kv.tokens / self.kv.context(self.traffic.context)
-        room = slot_wait(cache / unlike, streams / unlike, held, output.variation)
-        return max(room, slot_wait(self.limits.sequences, streams, held, output.variation))
+        room = slot_wait(cache / unlike, streams / unlike, occupied, output.variation)
+        return max(room, slot_wait(self.limits.sequences, streams, occupied, output.variation))
 
     @property
     def room(self) -> float:

@@ -229,7 +229,7 @@ def _dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
         return given
     if not shape.dtype:
         raise InferdocError(
-            f"{shape.name}: its config does not tell the dtype of the weights; give --dtype, one of "
+            f"{shape.name}: its config does not name the dtype of the weights; give --dtype, one of "
             f"{', '.join(WEIGHT_DTYPES)}"
         )
     assumed.append(f"weights in {shape.dtype}, as its config says (--dtype)")

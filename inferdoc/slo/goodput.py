@@ -77,7 +77,7 @@ def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], requests: _Reque
         objectives=tuple(slo.id for slo in chosen),
         good=Bounds(low * served / history.seconds, high * served / history.seconds),
         share=Bounds(low * part, high * part),
-        asked=(served + lost) / history.seconds,
+        requested=(served + lost) / history.seconds,
         note=_router_note(history, pool),
     )
 

@@ -57,7 +57,7 @@ def shown(source: Identified, config: Config, catalogue: Catalogue, params: dict
         source=source.location,
         from_=stamp(history.begin_ms / 1000),
         until=stamp(history.end_ms / 1000),
-        asked_seconds=length_of(params.get("since") or DEFAULT_SINCE),
+        requested_seconds=length_of(params.get("since") or DEFAULT_SINCE),
         seen_seconds=history.seconds,
         verdict=_verdict(objectives),
         objectives=objectives,

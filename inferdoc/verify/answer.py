@@ -14,7 +14,7 @@ from inferdoc.errors import NOT_JSON, ExitCode, InferdocError
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.times import moment_of, rfc3339
 from inferdoc.verify.measure import LEAST, SETTLING, kept, moves_of_evidence, moves_of_users, outcome_of, sides
-from inferdoc.verify.model import VERIFICATION_SCHEMA_ID, Verification
+from inferdoc.verify.model import UNDECIDED, VERIFICATION_SCHEMA_ID, Verification
 from inferdoc.version import __version__
 from inferdoc.whatif.answer import limits_for_request
 from inferdoc.whatif.live import STEP, observed
@@ -29,32 +29,32 @@ if TYPE_CHECKING:
 MOST_HISTORY = "24h"
 
 
-def verified(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> Verification:
+def verified(source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]) -> Verification:
     """What the step has brought. Raises InferdocError."""
-    wanted = verify_for_request(asked, catalogue)
-    pool = observed(source, config, catalogue, {**asked, "history": MOST_HISTORY})
-    both = sides(pool, wanted.onset, wanted.step_at)
+    request = verify_for_request(options, catalogue)
+    pool = observed(source, config, catalogue, {**options, "history": MOST_HISTORY})
+    both = sides(pool, request.onset, request.step_at)
     if both is None:
         raise InferdocError(
             f"{pool.name}: {LEAST} minutes with traffic are needed between onset and step, and after the step from "
             f"{SETTLING // 60} minutes on; give --at as it was, or wait"
         )
-    limits = limits_for_request(pool, catalogue, asked)
+    limits = limits_for_request(pool, catalogue, options)
     titles = {
         name: (catalogue.signals[name].title, catalogue.signals[name].unit, str(catalogue.signals[name].harm))
-        for name in wanted.evidence
+        for name in request.evidence
     }
-    moves = [*moves_of_users(both, limits), *moves_of_evidence(source, both, wanted.evidence, titles)]
+    moves = [*moves_of_users(both, limits), *moves_of_evidence(source, both, request.evidence, titles)]
     outcome, why = outcome_of(moves, both)
-    prediction = wanted.prediction
+    prediction = request.prediction
     return Verification(
         VERIFICATION_SCHEMA_ID,
         __version__,
-        wanted.finding,
+        request.finding,
         pool.name,
-        rfc3339(wanted.onset, "seconds"),
-        rfc3339(wanted.step_at, "seconds"),
-        rfc3339(both.after.begin + both.after.stretches * STEP, "seconds"),
+        rfc3339(request.onset, "seconds"),
+        rfc3339(request.step_at, "seconds"),
+        rfc3339(both.after.begin + both.after.intervals * STEP, "seconds"),
         outcome,
         why,
         moves,
@@ -64,8 +64,8 @@ def verified(source: Identified, config: Config, catalogue: Catalogue, asked: Ma
 
 
 def exit_code(answer: Verification) -> int:
-    """0: no worse; 1: worse; 3: that cannot be told."""
-    return {"worse": ExitCode.FINDINGS, "cannot tell": ExitCode.UNKNOWN}.get(answer.outcome, ExitCode.OK)
+    """0: no worse; 1: worse; 3: that is unknown."""
+    return {"worse": ExitCode.FINDINGS, UNDECIDED: ExitCode.UNKNOWN}.get(answer.outcome, ExitCode.OK)
 
 
 MOST_BEFORE = 3600
@@ -83,26 +83,26 @@ class VerifyRequest:
     prediction: WhatIfAnswer | None
 
 
-def verify_for_request(asked: Mapping[str, Any], catalogue: Catalogue) -> VerifyRequest:
+def verify_for_request(options: Mapping[str, Any], catalogue: Catalogue) -> VerifyRequest:
     """The finding of --diagnosis FILE, or a cause with --onset. Raises InferdocError."""
-    if not asked.get("finding"):
+    if not options.get("finding"):
         raise InferdocError(
             "which finding? name a cause, with --diagnosis FILE or --onset TIME; --list shows the ledger"
         )
-    if not asked.get("step_at"):
+    if not options.get("step_at"):
         raise InferdocError("--at: when was the step taken?")
-    step_at = moment_of(asked["step_at"], "--at")
-    name, evidence = asked["finding"], dict[str, frozenset[str]]()
-    if asked.get("diagnosis"):
-        finding = _finding(_document(asked["diagnosis"], Diagnosis, "--diagnosis"), name, asked["diagnosis"])
-        onset = moment_of(asked.get("onset") or finding.onset, "--onset")
+    step_at = moment_of(options["step_at"], "--at")
+    name, evidence = options["finding"], dict[str, frozenset[str]]()
+    if options.get("diagnosis"):
+        finding = _finding(_document(options["diagnosis"], Diagnosis, "--diagnosis"), name, options["diagnosis"])
+        onset = moment_of(options.get("onset") or finding.onset, "--onset")
         for item in finding.evidence:
             if item.signal in catalogue.signals:
                 evidence[item.signal] = frozenset(finding.scope.pods)
-    elif asked.get("onset"):
+    elif options.get("onset"):
         if name not in catalogue.recipes:
             raise InferdocError(f'no cause "{name}"{nearest(name, catalogue.recipes)}; see `inferdoc recipes list`')
-        onset = moment_of(asked["onset"], "--onset")
+        onset = moment_of(options["onset"], "--onset")
     else:
         raise InferdocError(
             f"{name}: since when? give --diagnosis FILE, as `diagnose -o json` writes it, or --onset TIME"
@@ -111,7 +111,7 @@ def verify_for_request(asked: Mapping[str, Any], catalogue: Catalogue) -> Verify
         raise InferdocError(
             "--at: the step must come after the onset; what was before it is compared with what came after"
         )
-    predicted = asked.get("prediction")
+    predicted = options.get("prediction")
     return VerifyRequest(
         name,
         max(onset, step_at - MOST_BEFORE),

@@ -2,7 +2,7 @@
 
 The intervals are those of the rollout gate, with what came after in the place of the candidate; requests of a minute go
 together there as here. Unlike a gate the two are not of the same minutes: where traffic moved by more than a tenth the
-way that would explain a move of latency by itself, the move tells nothing of the step."""
+way that would explain a move of latency by itself, the move says nothing about the step."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from inferdoc.canary.interval import ALIKE, compared, ratio
 from inferdoc.canary.pairs import ArmCounts
-from inferdoc.verify.model import MeasuredMove, Outcome, PredictionKept
+from inferdoc.verify.model import UNDECIDED, MeasuredMove, Outcome, PredictionKept
 from inferdoc.whatif.live import FINISHED, ITL, PREFILL, PROMPT, STEP, TPOT, TTFT, ObservedPool
 from inferdoc.whatif.model import WhatIfAnswer
 from inferdoc.whatif.run_simulation import TimesCounted
@@ -28,18 +28,18 @@ SETTLING = 120
 """Seconds after a step that are not counted: caches fill, queues drain."""
 MEANS = ("ttft", "itl")
 LEAST = 3
-"""Stretches on each side."""
+"""Intervals on each side."""
 
 
 @dataclass(frozen=True)
 class BeforeAfter:
-    """The pool before and after a step, as many stretches on both sides."""
+    """The pool before and after a step, as many intervals on both sides."""
 
     before: ObservedPool
     after: ObservedPool
 
     def sums(self, name: str) -> np.ndarray:
-        """float64[2, stretches] of a counter over all pods: after, then before."""
+        """float64[2, intervals] of a counter over all pods: after, then before."""
         return np.stack([side.counters[name].sum(axis=0) for side in (self.after, self.before)])
 
     def moved(self, above: str, below: str) -> float:
@@ -59,9 +59,9 @@ def sides(pool: ObservedPool, onset: int, step_at: int) -> BeforeAfter | None:
     """What lies between onset and step, and what comes after it has settled, each as long as the shorter of both; None
     where one is too short."""
     first = max(0, -(-(onset - pool.begin) // STEP))
-    step = min((step_at - pool.begin) // STEP, pool.stretches)
+    step = min((step_at - pool.begin) // STEP, pool.intervals)
     begin = -(-(step_at + SETTLING - pool.begin) // STEP)
-    count = min(step - first, pool.stretches - begin)
+    count = min(step - first, pool.intervals - begin)
     if count < LEAST:
         return None
     return BeforeAfter(pool.part(step - count, step), pool.part(begin, begin + count))
@@ -106,7 +106,7 @@ def _beyond(both: BeforeAfter, metric: str, limit: float) -> ArmCounts | None:
 
 def _shares(name: str, title: str, counts: ArmCounts) -> MeasuredMove:
     seen = compared(counts, MARGIN, 1)
-    outcome: Outcome = "cannot tell"
+    outcome: Outcome = UNDECIDED
     if seen.low > MARGIN:
         outcome = "worse"
     elif seen.high < -MARGIN:
@@ -125,7 +125,7 @@ def _means(
     if times is None:
         return None
     after, before = (above.sum(axis=1) / below.sum(axis=1)).tolist()
-    outcome: Outcome = "cannot tell"
+    outcome: Outcome = UNDECIDED
     if times.low > 1.0 and times.value > 1.0 + ALIKE:
         outcome = "worse"
     elif times.high < 1.0 and times.value < 1.0 - ALIKE:
@@ -146,7 +146,7 @@ def moves_of_evidence(
     `down`, else neither)."""
     frames = []
     for side in (both.after, both.before):
-        end = side.begin + side.stretches * STEP
+        end = side.begin + side.intervals * STEP
         frames.append(source.read(list(evidence), side.begin + STEP, end, STEP, window=STEP))
     rows = []
     for signal, pods in evidence.items():
@@ -169,19 +169,19 @@ def moves_of_evidence(
         if harm == "down" and move.outcome in ("helped", "worse"):
             move.outcome = "worse" if move.outcome == "helped" else "helped"
         elif harm not in ("up", "down"):
-            move.outcome = "cannot tell" if move.outcome != "no difference" else move.outcome
+            move.outcome = UNDECIDED if move.outcome != "no difference" else move.outcome
         rows.append(move)
     return rows
 
 
 def outcome_of(moves: Sequence[MeasuredMove], both: BeforeAfter) -> tuple[Outcome, list[str]]:
-    """What the step has brought to users, and why that cannot be told."""
+    """What the step has brought to users, and why that is unknown."""
     seen = {move.outcome for move in moves if move.of_users}
     why = list(_explained(seen, both))
     if {"helped", "worse"} <= seen:
-        return "cannot tell", ["some latencies are better and others worse", *why]
+        return UNDECIDED, ["some latencies are better and others worse", *why]
     if why:
-        return "cannot tell", why
+        return UNDECIDED, why
     if "helped" in seen:
         return "helped", []
     if "worse" in seen:
@@ -189,7 +189,7 @@ def outcome_of(moves: Sequence[MeasuredMove], both: BeforeAfter) -> tuple[Outcom
     # Shares of few requests stay open for long; where both means stand still nothing was brought.
     if {move.outcome for move in moves if move.name in MEANS} == {"no difference"}:
         return "no difference", []
-    return "cannot tell", ["the intervals hold both a difference and none: a longer time after the step decides"]
+    return UNDECIDED, ["the intervals hold both a difference and none: a longer time after the step decides"]
 
 
 def _explained(seen: Iterable[Outcome], both: BeforeAfter) -> Iterable[str]:
@@ -200,7 +200,7 @@ def _explained(seen: Iterable[Outcome], both: BeforeAfter) -> Iterable[str]:
 
 
 def kept(both: BeforeAfter, prediction: WhatIfAnswer, limits: tuple[float, float]) -> list[PredictionKept]:
-    """What the what-if said of the pool after the change, beside what was measured."""
+    """What the what-if predicted of the pool after the change, beside what was measured."""
     after = both.after
     times = {name: TimesCounted(after.spreads[name].bounds, after.spreads[name].counts) for name in (TTFT, ITL, TPOT)}
     served = after.total(FINISHED) / after.seconds

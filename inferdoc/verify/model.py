@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
 VERIFICATION_SCHEMA_ID = "inferdoc.verification/v1"
 
 Outcome = Literal["helped", "no difference", "worse", "cannot tell"]
+UNDECIDED: Final = "cannot tell"
 
 
 class MeasuredMove(msgspec.Struct):
@@ -41,7 +42,7 @@ class PredictionKept(msgspec.Struct):
 
 
 class Verification(msgspec.Struct):
-    """finding: id of the cause; onset, step_at, until: RFC 3339; why: what keeps it from being told; changes: of the
+    """finding: id of the cause; onset, step_at, until: RFC 3339; why: what keeps it from being decided; changes: of the
     what-if, where one was given."""
 
     schema: str

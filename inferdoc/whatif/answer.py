@@ -41,23 +41,23 @@ if TYPE_CHECKING:
     from inferdoc.source.identified import Identified
 
 LARGE_ERROR = 0.15
-"""Of the holdout half, that is said aloud."""
+"""Error on the holdout half from which on a note is printed."""
 DEFAULT_TTFT, DEFAULT_TPOT = 2.5, 0.2
 """Seconds, where no objective is in force: those of alerts/slo.yaml."""
 
 
 def whatif_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> WhatIfAnswer:
     """The answer that the values of the command's options request. Raises InferdocError."""
-    wanted = settings_for_request(asked["settings"], "--set")
-    if not wanted:
+    settings = settings_for_request(options["settings"], "--set")
+    if not settings:
         raise InferdocError("--set: what is to change? for example --set replicas=4")
-    given = settings_for_request(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
-    live = observed_for_request(source, config, catalogue, asked)
-    pool = calibrated_as_observed(live, catalogue, given, limits_for_request(live, catalogue, asked))
-    change = changed_for_request(pool, wanted, catalogue)
-    given_as = dict(part.split("=", 1) for part in asked["settings"])
+    given = settings_for_request(options["as_now"], "--now", of_now=True) | {"model": options.get("model")}
+    live = observed_for_request(source, config, catalogue, options)
+    pool = calibrated_as_observed(live, catalogue, given, limits_for_request(live, catalogue, options))
+    change = changed_for_request(pool, settings, catalogue)
+    given_as = dict(part.split("=", 1) for part in options["settings"])
     return as_document(live, pool, change, predicted(pool, change, plays_now(pool)), given_as, config)
 
 
@@ -83,7 +83,7 @@ def as_document(
         {key.strip(): value.strip() for key, value in given_as.items()},
         _summary(prediction),
         rows,
-        _held(pool),
+        _holdout_rows(pool),
         _machine(pool),
         list(prediction.guesses),
         [*pool.setting.assumptions, "a mean prompt meets a mean answer: lengths are drawn apart"],
@@ -106,16 +106,16 @@ def calibrated_as_observed(
     return calibrated(live, catalogue, given, limits)
 
 
-def changed_for_request(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Catalogue) -> Changed:
+def changed_for_request(pool: Calibrated, settings: Mapping[str, Any], catalogue: Catalogue) -> Changed:
     """It after a change. Raises InferdocError for what cannot be."""
     if isinstance(pool, CalibratedPair):
-        return changed_pair(pool, wanted, catalogue)
-    refuse_sides(wanted, "--set", pool.observed.name)
-    return changed_pool(pool, wanted, catalogue)
+        return changed_pair(pool, settings, catalogue)
+    refuse_sides(settings, "--set", pool.observed.name)
+    return changed_pool(pool, settings, catalogue)
 
 
 def limits_for_request(
-    live: ObservedPool | ObservedPair, catalogue: Catalogue, asked: Mapping[str, Any]
+    live: ObservedPool | ObservedPair, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> tuple[float, float]:
     """Seconds to the first token and per token that count as good: as given, else the objectives in force, of the first
     token those of prefill pods and per token those of decode pods."""
@@ -125,8 +125,8 @@ def limits_for_request(
         ("ttft", FIRST_TOKEN, DEFAULT_TTFT, sides[0]),
         ("tpot", PER_TOKEN, DEFAULT_TPOT, sides[-1]),
     ):
-        given, held = asked.get(flag), in_force(catalogue.slos, side.pool)
-        targets = [slo.target for name, slo in held.items() if name.startswith(f"{family}_p")]
+        given, slos = options.get(flag), in_force(catalogue.slos, side.pool)
+        targets = [slo.target for name, slo in slos.items() if name.startswith(f"{family}_p")]
         found.append(length_of(given, f"--{flag}") if given else min(targets, default=default))
         if not 0 < found[-1] <= 3600:
             raise InferdocError(f"--{flag} {given}: expected more than 0 and at most 1h")
@@ -200,7 +200,7 @@ def _exact(name: str, title: str, unit: str, values: list[float], formula: str, 
     )
 
 
-def _held(pool: Calibrated) -> list[HoldoutRow]:
+def _holdout_rows(pool: Calibrated) -> list[HoldoutRow]:
     titles = {each.name: each.title for each in QUANTITIES}
     return [
         HoldoutRow(
@@ -211,7 +211,7 @@ def _held(pool: Calibrated) -> list[HoldoutRow]:
             each.measured,
             math.expm1(each.off) if math.isfinite(each.off) else None,
         )
-        for each in pool.held
+        for each in pool.holdout
     ]
 
 
@@ -226,7 +226,7 @@ def _summary(prediction: Prediction) -> str:
 
 def _notes(pool: Calibrated, config: Config) -> list[str]:
     notes = []
-    for each in pool.held:
+    for each in pool.holdout:
         if math.isfinite(each.off) and abs(math.expm1(each.off)) > LARGE_ERROR:
             title = each.title or next(known.title for known in QUANTITIES if known.name == each.name)
             notes.append(f"{title}: the first half of the history predicts the second {math.expm1(each.off):+.0%} off")

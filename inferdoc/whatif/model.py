@@ -49,7 +49,7 @@ class HoldoutRow(msgspec.Struct):
     error: float | None
 
 
-class WhatIfAnswer(msgspec.Struct):
+class WhatIfAnswer(msgspec.Struct, rename={"holdout": "held"}):
     """changes: settings by key, as given; minutes: of the history; guesses: what lies outside of what was measured, so
     that bands are guesses; assumed: what nobody gave; notes: what to know before using the numbers."""
 
@@ -63,7 +63,7 @@ class WhatIfAnswer(msgspec.Struct):
     changes: dict[str, str]
     summary: str
     rows: list[WhatIfRow]
-    held: list[HoldoutRow]
+    holdout: list[HoldoutRow]
     machine: dict[str, float]
     guesses: list[str]
     assumed: list[str]

@@ -35,15 +35,15 @@ class ChangedPair:
         return self.setting.with_steps(prefill, decode)
 
 
-def changed_pair(pair: CalibratedPair, wanted: Mapping[str, Any], catalogue: Catalogue) -> ChangedPair:
-    """The pair after a change. wanted: settings by key. Raises InferdocError for what cannot be."""
-    for key in wanted:
+def changed_pair(pair: CalibratedPair, settings: Mapping[str, Any], catalogue: Catalogue) -> ChangedPair:
+    """The pair after a change. settings: by key. Raises InferdocError for what cannot be."""
+    for key in settings:
         side, own = side_of(key)
         if side is None and own not in (*BOTH_SIDES, *DECODE_ONLY):
             raise InferdocError(f"--set {key}: of which side? prefill.{key} or decode.{key}")
         if side == "prefill" and own in DECODE_ONLY:
             raise InferdocError(f"--set {key}: prefill pods write one token, so drafts are of decode: {own}")
-    prefill, decode = (changed_pool(pair.sides[role], of_side(wanted, role), catalogue) for role in APART)
+    prefill, decode = (changed_pool(pair.sides[role], of_side(settings, role), catalogue) for role in APART)
     traffic = with_fields(prefill.setting.traffic, output=decode.setting.traffic.output)
     return ChangedPair(
         PairSetting(prefill.setting, decode.setting, traffic),

@@ -45,18 +45,18 @@ class ObservedPair:
         return " + ".join(each.name for each in self.sides)
 
     def part(self, first: int, last: int) -> ObservedPair:
-        """The stretches from `first` to before `last`."""
+        """The intervals from `first` to before `last`."""
         return replace(self, prefill=self.prefill.part(first, last), decode=self.decode.part(first, last))
 
 
 def observed_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any], until: int | None = None
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any], until: int | None = None
 ) -> ObservedPool | ObservedPair:
     """The pool that --pool names, or the only one; of a pool that does one phase, the pair. until: Unix seconds, None
     for the newest sample. Raises InferdocError."""
-    fleet = watched_fleet(source, config, catalogue, asked, until)
+    fleet = watched_fleet(source, config, catalogue, options, until)
     pools = fleet.made.pools()
-    named = asked.get("pool")
+    named = options.get("pool")
     if named is None and len(pools) == len(APART) and {pool.role for pool in pools} == set(APART):
         named = pool_name(next(iter(pools)))
     pool, keys = pool_chosen(fleet.made, named)
@@ -70,15 +70,15 @@ def observed_for_request(
 
 def _other_side(pool: Pool, pools: Mapping[Pool, Sequence[Key]]) -> Pool:
     """The one pool that does the other phase of the same model."""
-    wanted = OTHER[pool.role]
-    there = [each for each in pools if each.family == pool.family and each.role == wanted]
+    role = OTHER[pool.role]
+    there = [each for each in pools if each.family == pool.family and each.role == role]
     if len(there) == 1:
         return there[0]
     name = pool_name(pool)
     if not there:
-        raise InferdocError(f"{name}: a {pool.role} pool, and no {wanted} pool of {pool.model} is seen beside it")
+        raise InferdocError(f"{name}: a {pool.role} pool, and no {role} pool of {pool.model} is seen beside it")
     raise InferdocError(
-        f"{name}: {len(there)} {wanted} pools share its requests ({', '.join(sorted(map(pool_name, there)))}); only "
+        f"{name}: {len(there)} {role} pools share its requests ({', '.join(sorted(map(pool_name, there)))}); only "
         "one prefill and one decode pool can be played together"
     )
 

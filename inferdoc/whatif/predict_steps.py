@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.fromsource import pool_name
-from inferdoc.judging.model import Diagnosis, Finding, ForetoldMove, NextStep, Scope, StepForetold
+from inferdoc.judging.model import Diagnosis, Finding, NextStep, PredictedMove, Scope, StepPrediction
 from inferdoc.times import moment_of
 from inferdoc.whatif.answer import calibrated_as_observed, changed_for_request, limits_for_request
 from inferdoc.whatif.pairs import APART, observed_for_request
@@ -55,7 +55,7 @@ def predict_steps(answer: Diagnosis, source: Identified, config: Config, catalog
         played_pool = known[name]
         for step, named in steps if played_pool is not None else ():
             assert played_pool is not None
-            step.predicted = _foretold(played_pool, named, catalogue, answer)
+            step.predicted = _prediction(played_pool, named, catalogue, answer)
 
 
 def named_settings(step: NextStep) -> dict[str, str]:
@@ -82,19 +82,19 @@ def _played(
     return PoolPlayed(pool, finding.scope.role, plays_now(pool))
 
 
-def _foretold(
+def _prediction(
     played_pool: PoolPlayed, named: dict[str, str], catalogue: Catalogue, answer: Diagnosis
-) -> StepForetold | None:
+) -> StepPrediction | None:
     try:
         side = f"{played_pool.role}." if played_pool.role in APART else ""
-        wanted = settings_for_request([f"{side}{key}={value}" for key, value in named.items()], "--predict")
-        change = changed_for_request(played_pool.pool, wanted, catalogue)
+        settings = settings_for_request([f"{side}{key}={value}" for key, value in named.items()], "--predict")
+        change = changed_for_request(played_pool.pool, settings, catalogue)
         prediction = predicted(played_pool.pool, change, played_pool.before)
     except InferdocError as error:
         answer.source.warnings.append(f"--predict: {error}")
         return None
     moves = [
-        ForetoldMove(
+        PredictedMove(
             row.quantity.name,
             row.quantity.title,
             row.quantity.unit,
@@ -105,4 +105,4 @@ def _foretold(
         )
         for row in prediction.rows
     ]
-    return StepForetold(named, moves, list(prediction.guesses))
+    return StepPrediction(named, moves, list(prediction.guesses))

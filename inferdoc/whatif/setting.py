@@ -68,7 +68,7 @@ class PlayedSetting:
         return list(self.assumed.values())
 
     def scenario(self, seed: int, pods: int | None = None) -> Scenario:
-        """A play of all its stretches. Prefill pods by themselves write one token of each answer; decode pods by
+        """A play of all its intervals. Prefill pods by themselves write one token of each answer; decode pods by
         themselves read prompts that were computed in no time. pods: fewer than all, with their share of the traffic."""
         count = pods or self.replicas
         traffic = with_fields(self.traffic, rate=self.traffic.rate * count / self.replicas)
@@ -114,7 +114,7 @@ class PlayedSetting:
 
 
 def play_of(pools: tuple[PoolSpec, ...], traffic: Stream, router: Policy, seed: int) -> Scenario:
-    """A play of all stretches of the traffic."""
+    """A play of all intervals of the traffic."""
     return Scenario(
         id="whatif",
         title="whatif",
@@ -162,7 +162,7 @@ class PairSetting:
         return [f"{side.role}: {words}" for side in self.sides for words in side.assumptions]
 
     def scenario(self, seed: int) -> Scenario:
-        """A play of all stretches."""
+        """A play of all intervals."""
         pools = tuple(side.pool_spec(side.role, side.replicas) for side in self.sides)
         return play_of(pools, self.traffic, self.prefill.router, seed)
 

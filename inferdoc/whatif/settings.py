@@ -21,7 +21,7 @@ MOST_REPLICAS = 1000
 @dataclass(frozen=True)
 class SettingKey:
     """expected: of its value, in words; read: the value of a text, None for one that cannot be; now: whether it may be
-    told of the pool as it is; set: whether it may be changed."""
+    given for the pool as it is; set: whether it may be changed."""
 
     expected: str
     read: Callable[[str], Any]

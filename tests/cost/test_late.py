@@ -1,5 +1,5 @@
-"""Answers later than promised on the bill: so much of the working time as histograms prove, and nothing without a
-promise."""
+"""Responses that missed a latency SLO on the bill: so much of the working time as histograms prove, and nothing without
+a promise."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def missed(wasteful, pool: str, promised: SloSection) -> float:
     (kept,) = [
         one
         for one in shown(open_source(store=wasteful.store), Config(), catalogue, asked).objectives
-        if one.promised and one.place.namespace == pool
+        if one.is_slo and one.place.namespace == pool
     ]
     return 1.0 - kept.attained.high
 

@@ -63,6 +63,6 @@ def test_a_step_on_one_side_changes_that_side(monkeypatch, role, key):
     wanted = {}
     monkeypatch.setattr(predict_steps, "changed_for_request", lambda pool, asked, catalogue: wanted.update(asked))
     monkeypatch.setattr(predict_steps, "predicted", lambda pool, change, before: Prediction((), ()))
-    told = predict_steps._foretold(predict_steps.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
+    told = predict_steps._prediction(predict_steps.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
     assert wanted == {key: 4}
     assert told.changes == {"replicas": "4"}
