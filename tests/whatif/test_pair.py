@@ -75,7 +75,7 @@ def rough(pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "MOST_REQUESTS", FEWEST_REQUESTS)
         patch.setattr(steps, "ROUNDS", 1)
-        patch.setattr(calibrate_pair, "HELD_SEEDS", (101,))
+        patch.setattr(calibrate_pair, "HOLDOUT_SEEDS", (101,))
         return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
 
 
