@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferdoc.bench.fields import PER_SECOND, Fields, rate_agrees
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import PER_SECOND, Drive, Fields, LatencySpread, LoadLevel, rate_agrees
 
 TOOL = "AIPerf"
 MAJOR = "1"

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.bench.curve import Curve, behind, rushed
-from inferdoc.bench.level import LoadLevel
+from inferdoc.bench.curve import Curve, LoadLevel, behind, rushed
 from inferdoc.forecast.capacity import SPREAD, Verdict, crossing, left_for_good, twice_low_load
 from inferdoc.sizing.model import Predicted
 from inferdoc.slo.objective import Objective

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from inferdoc.bench.fields import Fields
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import Drive, Fields, LatencySpread, LoadLevel
 
 TOOL = "GuideLLM"
 VERSIONS = (1, 2)

@@ -11,12 +11,9 @@ from typing import Any
 from inferdoc import __version__
 from inferdoc.bench import aiperf, guidellm, vllm_serve
 from inferdoc.bench.bounds import marks, numbers
-from inferdoc.bench.compare import beside
-from inferdoc.bench.curve import Curve, curves, of_one_model
-from inferdoc.bench.fields import Fields
-from inferdoc.bench.level import LoadLevel
+from inferdoc.bench.compare import ProductionPool, beside
+from inferdoc.bench.curve import Curve, Fields, LoadLevel, curves, of_one_model
 from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
-from inferdoc.bench.production import ProductionPool
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inferdoc.bench.fields import Fields, rate_agrees
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import Drive, Fields, LatencySpread, LoadLevel, rate_agrees
 
 TOOL = "vllm bench serve"
 STATISTIC = re.compile(r"(?P<what>mean|median|p(?P<percent>[\d.]+))_(?P<name>ttft|tpot|itl|e2el)_ms")

@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferdoc.capacity.kv_bytes import KvLayers
-from inferdoc.capacity.layer_plan import CHOSEN, EXPERTS, Layer, plan_layers
-from inferdoc.capacity.model_config import ModelConfig
+from inferdoc.capacity.memory import KvLayers
+from inferdoc.capacity.model_config import CHOSEN, EXPERTS, Layer, ModelConfig, plan_layers
 from inferdoc.capacity.model_weights import (
     delta_shape,
     feed_width,

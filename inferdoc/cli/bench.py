@@ -43,7 +43,7 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage or unreadable file, 4 source not readable.
     """
-    from inferdoc.bench.production import production_for_request
+    from inferdoc.bench.compare import production_for_request
     from inferdoc.bench.request import benched_for_request
     from inferdoc.report import render_bench
 

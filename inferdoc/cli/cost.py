@@ -45,7 +45,7 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage, 3 part of the data was not read, 4 source not readable or without engines.
     """
-    from inferdoc.cost.request import billed
+    from inferdoc.cost.bill import billed
     from inferdoc.report import render_bill
     from inferdoc.source.base import incomplete
 

@@ -88,11 +88,11 @@ def command(**params: Any) -> int:
     from inferdoc.cost.prices import priced
     from inferdoc.report import render_decision, render_size
     from inferdoc.report.size_text import steps_text
+    from inferdoc.sizing.answer import sizing_steps
     from inferdoc.sizing.cascade import cascaded
     from inferdoc.sizing.decision import compared, decided
     from inferdoc.sizing.live import live_for_request
     from inferdoc.sizing.request import sized_for_request, sizing_inputs, with_slo
-    from inferdoc.sizing.steps import sizing_steps
 
     config = options.configuration()
     catalogue, like = options.catalogue(config), None

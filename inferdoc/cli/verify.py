@@ -35,7 +35,7 @@ def command(**params: Any) -> int:
     """
     from inferdoc.report import render_ledger, render_verification
     from inferdoc.verify.answer import exit_code, verified
-    from inferdoc.verify.ledger import appended, ledger_lines, ledger_path
+    from inferdoc.verify.model import appended, ledger_lines, ledger_path
 
     config = options.configuration()
     store = None if params["prometheus"] else options.store_path(config, params["store"])

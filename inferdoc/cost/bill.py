@@ -1,32 +1,85 @@
-"""From accounts to the document: rows by pool, model, tier, hour or day, the whole, and notes on them;
-tenants by what their router counted, and tiers that would do the work for less."""
+"""Make the bill from accounts: rows, notes, cheaper tiers, tenants, and a cascade of two models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from inferdoc import __version__
 from inferdoc.capacity.disaggregation import LEAST_NVLINK
+from inferdoc.capacity.service_level import escalated_price, routed_price
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Term, Tier
+from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection
-from inferdoc.cost.causes import CAUSES
 from inferdoc.cost.gather import Sum, add_account
-from inferdoc.cost.ledger import Account
-from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CheaperTier, Ground, Priced
+from inferdoc.cost.ledger import CAUSES, Account
+from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CascadeSummary, CheaperTier, Ground, Priced
 from inferdoc.cost.prices import price_notes
-from inferdoc.cost.reading import Piece
-from inferdoc.errors import SourceError
+from inferdoc.cost.reading import Piece, pieces
+from inferdoc.errors import InferdocError, SourceError
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
 from inferdoc.sizing.fleet_part import WORTH
 from inferdoc.slo.attainment import place_text
+from inferdoc.source.base import incomplete
 from inferdoc.source.frame import Entity
+from inferdoc.source.identified import Identified
 from inferdoc.source.plan import BY
 from inferdoc.words import how_many
+
+
+def billed(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Bill:
+    """The requested bill. params: the values of the command's options by name. Raises SourceError where the source
+    cannot be read, or holds no engine in the interval, InferdocError for a cascade of fewer than two models."""
+    share, by = params.get("cascade"), params.get("by")
+    if share is not None and by != "model":
+        raise InferdocError("--cascade compares models: give --by model")
+    found = list(pieces(source, config, catalogue, params))
+    bill = bill_of(found, by or "pool", config.prices, catalogue, source.location)
+    bill = replace(bill, notes=[*(f"incomplete: {line}" for line in incomplete(source.warnings)), *bill.notes])
+    if share is None:
+        return bill
+    ground = Ground("cascade", CASCADE_FORMULA, CASCADE_SOURCE)
+    return replace(bill, cascade=cascade_summary(bill.rows, share), grounds=[*bill.grounds, ground])
+
+
+CASCADE_FORMULA = (
+    "routed: share x small + (1 - share) x large; handed on: small + (1 - share) x large, since the small model sees "
+    "every request; small and large: the cheapest and the most expensive model by a request that was served"
+)
+CASCADE_SOURCE = "figures of the rows; requests are taken to be alike on both"
+
+
+def cascade_summary(rows: Sequence[BillRow], share: float) -> CascadeSummary:
+    """Of the cheapest and the most expensive row. share: of the requests that the cheapest one would answer. Raises
+    InferdocError where fewer than two have a price of a request."""
+    if not 0 < share < 1:
+        raise InferdocError(f"--cascade {share:g}: expected a share above 0 and below 1, 0.7 for 70 %")
+    priced = [
+        (row.figures.request.money, row)
+        for row in rows
+        if row.figures.request is not None and row.figures.request.money is not None
+    ]
+    if len(priced) < 2:
+        raise InferdocError(
+            "--cascade: two models with requests and a price are needed; set [prices.tiers] in inferdoc.toml"
+        )
+    (small, cheapest), (large, costliest) = (of(priced, key=lambda each: each[0]) for of in (min, max))
+    return CascadeSummary(
+        cheapest.name,
+        costliest.name,
+        share,
+        small,
+        large,
+        routed_price(share, small, large),
+        escalated_price(1.0 - share, small, large),
+    )
+
 
 IN_TIME: Mapping[str, str] = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d"}
 NAMES: Mapping[str, Callable[[Pool], str]] = {

@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.cost.causes import CAUSES, USEFUL
-from inferdoc.cost.ledger import Account, known_causes
+from inferdoc.cost.ledger import CAUSES, USEFUL, Account, known_causes
 from inferdoc.cost.model import Amount, BillRow, Figures, Spent
 from inferdoc.cost.prices import each, energy_of, per_million
 from inferdoc.slo.model import Bounds

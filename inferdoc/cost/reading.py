@@ -15,12 +15,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.config import Config
-from inferdoc.cost.ledger import Account, Ledger
-from inferdoc.cost.rates import SlotRates, slot_rates
-from inferdoc.cost.usage import counts_of
+from inferdoc.cost.ledger import Account, Ledger, counts_of
+from inferdoc.cost.prices import SlotRates, slot_rates
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
 from inferdoc.judging.request import matcher
-from inferdoc.slo.goodput import goodput
+from inferdoc.slo.attainment import goodput
 from inferdoc.slo.history import History, first_ms
 from inferdoc.slo.model import Bounds, Goodput, Unjudged
 from inferdoc.source.grid import LOOK_MS, scrape_interval_ms

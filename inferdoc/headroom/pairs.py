@@ -9,13 +9,14 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
-from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.memory import kv_bytes_per_token
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod
 from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
 from inferdoc.headroom.reading import PoolReading
+from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.sizing.fleet_part import (
     LEAST_PODS,
     MOST_OF_TTFT,
@@ -24,7 +25,6 @@ from inferdoc.sizing.fleet_part import (
 )
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
-from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.words import figure
 

@@ -21,9 +21,7 @@ from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock
-from inferdoc.headroom.growth import with_growth
-from inferdoc.headroom.loss import Whereabouts, losses, whereabouts
+from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock, with_growth
 from inferdoc.headroom.model import (
     HEADROOM_SCHEMA_ID,
     HeadroomAnswer,
@@ -35,10 +33,9 @@ from inferdoc.headroom.model import (
 )
 from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
-from inferdoc.headroom.room import room_part
+from inferdoc.headroom.room import Whereabouts, losses, room_part, whereabouts
 from inferdoc.prewarm.plan_options import PerPool
-from inferdoc.slo.attainment import place_of, place_text
-from inferdoc.slo.goodput import goodput
+from inferdoc.slo.attainment import goodput, place_of, place_text
 from inferdoc.slo.history import read_history
 from inferdoc.slo.model import Goodput, PoolPlace, Unjudged
 from inferdoc.source.base import incomplete

@@ -1,14 +1,151 @@
-"""The load of a pool beside what it carries: now, at its peak, and what is left."""
+"""Compare the load of a pool with its capacity: now, at its peak, and after a pod, node or zone is lost."""
 
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
-from inferdoc.headroom.loss import PEAK_FORMULA
+from inferdoc.capacity.service_level import replicas_needed
+from inferdoc.fleet.members import Member
+from inferdoc.forecast.fromsource import STEP, Key
+from inferdoc.headroom.model import Holds, Lost
 from inferdoc.headroom.reading import NOW_BINS, PoolReading
+from inferdoc.judging.places import read_places
 from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number
+from inferdoc.sizing.number import Inputs, number
 from inferdoc.slo.model import Goodput
+from inferdoc.source.base import Source
+from inferdoc.source.frame import Entity
+from inferdoc.source.reads import Grid
+from inferdoc.words import how_many
+
+PEAK_FORMULA = "95 % quantile of five-minute loads"
+
+
+def losses(reading: PoolReading, places: Whereabouts, doubts: list[str]) -> list[Lost]:
+    """One of each kind whose place is known; the others become doubts."""
+    found = [lost_with(reading, "one pod", "", 1)]
+    for what, placed, missing in (("node", places.nodes, NODE_MISSING), ("zone", places.zones, ZONE_MISSING)):
+        most = fullest(reading.ready, placed)
+        unknown = sum(pod not in placed for pod in reading.ready)
+        if most is None:
+            whose = "its pods" if unknown == len(reading.ready) else how_many(unknown, "pod")
+            doubts.append(f"loss of a {what}: nothing shows the {what} of {whose}; {missing}")
+        elif reading.replicas != len(reading.ready):
+            there = f"{len(reading.ready)} of its {how_many(reading.replicas, 'replica')}"
+            doubts.append(f"loss of a {what}: {there} are there now; run it at its peak, when their places are known")
+        else:
+            found.append(lost_with(reading, f"the fullest {what}", *most))
+    return found
+
+
+def lost_with(reading: PoolReading, what: str, name: str, replicas: int) -> Lost:
+    """What the loss of so many replicas of a pool does to its peak."""
+    peak, usable, unit = reading.load.peak, reading.usable, reading.served.unit.value
+    left = reading.replicas - replicas
+    needed = replicas_needed(peak, usable, 1.0)
+    more = max(0, needed - left)
+    inputs: Inputs = {"peak": (peak, unit), "usable rate of a replica": (usable, unit), "left": (left, "replicas")}
+    adding = number(
+        ("more", "replicas to add elsewhere", "replicas"),
+        float(more),
+        formula="ceil(peak / usable rate of a replica) - replicas left",
+        inputs=inputs,
+        source=f"{PEAK_FORMULA}; {reading.served.basis}",
+    )
+    if left == 0:
+        because = "it is the only replica" if replicas == 1 else f"all {replicas} replicas of the pool run there"
+        return Lost(what, name, replicas, left, None, "no", adding, because)
+    share = _share(reading, what, left, inputs)
+    holds = _holds(reading, share)
+    return Lost(what, name, replicas, left, share, holds, adding, _because(reading, holds, more))
+
+
+def _share(reading: PoolReading, what: str, left: int, inputs: Inputs) -> Predicted:
+    """The high end is that of the usable rate, which decides; the low one that of the highest knee."""
+    _, high = reading.knee
+    planned = reading.load.peak / (reading.usable * left)
+    return number(
+        ("share_after", f"peak after {what} is lost", "ratio"),
+        {"low": 0.0 if high is None else reading.load.peak / (high * left), "middle": planned, "high": planned},
+        formula="peak / (usable rate of a replica x replicas left)",
+        inputs=inputs,
+        source=f"{PEAK_FORMULA}; {reading.served.basis}",
+    )
+
+
+def _holds(reading: PoolReading, share: Predicted) -> Holds:
+    assert share.value is not None
+    if share.value <= 1.0:
+        return "yes"
+    return "no" if reading.knee[1] is not None and share.low > 1.0 else "unsure"
+
+
+def _because(reading: PoolReading, holds: Holds, more: int) -> str:
+    if holds == "yes":
+        return f"the others carry the peak within {reading.limit}"
+    adding = f"{how_many(more, 'replica')} more elsewhere would hold it"
+    if holds == "no":
+        return f"the others would pass {reading.limit}; {adding}"
+    if reading.knee[0] is None:
+        return f"the others would carry more than was ever seen; {adding} for sure"
+    return f"the peak lies within the band of {reading.limit}; {adding} for sure"
+
+
+NODE_LABELS, TARGETS, GPU = "kube_node_labels", "up", "DCGM_FI_DEV_GPU_UTIL"
+ZONES = ("topology_kubernetes_io_zone", "failure_domain_beta_kubernetes_io_zone", "availability_zone", "zone")
+"""Labels of a target or, with `label_` before them, of kube_node_labels that name a zone."""
+NODE_MISSING = "collect kube-state-metrics (kube_pod_info), or relabel the targets with `node`"
+ZONE_MISSING = (
+    "give kube-state-metrics --metric-labels-allowlist=nodes=[topology.kubernetes.io/zone], or relabel the targets "
+    "with `zone`"
+)
+LOOK_BACK = 600
+"""Seconds after which an info series that was not scraped again counts as gone."""
+
+
+@dataclass(frozen=True)
+class Whereabouts:
+    """Node and zone of pods, as far as known."""
+
+    nodes: Mapping[Key, str] = field(default_factory=dict)
+    zones: Mapping[Key, str] = field(default_factory=dict)
+
+
+def fullest(pods: Sequence[Key], places: Mapping[Key, str]) -> tuple[str, int] | None:
+    """The place that holds most of the pods, and how many; None where the place of any of them is unknown."""
+    if any(pod not in places for pod in pods):
+        return None
+    counts = Counter(places[pod] for pod in pods)
+    return min(counts.items(), key=lambda item: (-item[1], item[0]))
+
+
+def whereabouts(source: Source, members: Mapping[Key, Member], end: int) -> Whereabouts:
+    """Where pods run at a moment. end: Unix seconds."""
+    grid = Grid((end - STEP) * 1000, STEP * 1000, 2, STEP * 1000, STEP * 1000, LOOK_BACK * 1000)
+    present = source.names(grid.start_ms - grid.gauge_ms, grid.end_ms)
+    on_node = read_places(source, grid, ()).nodes
+
+    def labels(name: str) -> Iterable[Mapping[str, str]]:
+        return [one.labels for one in source.info(name, grid)] if name in present else []
+
+    hosts = {Entity.of_labels(one).member: one["Hostname"] for one in labels(GPU) if one.get("Hostname")}
+    nodes = {
+        key: node
+        for key, member in members.items()
+        if (node := on_node.get((key[1], key[2])) or member.node or hosts.get(key))
+    }
+    of_node = {one.get("node", ""): _zone(one, "label_") for one in labels(NODE_LABELS)}
+    of_target = {Entity.of_labels(one).member: _zone(one) for one in labels(TARGETS)}
+    zones = {key: of_target.get(key) or of_node.get(nodes.get(key, ""), "") for key in members}
+    return Whereabouts(nodes, {key: zone for key, zone in zones.items() if zone})
+
+
+def _zone(labels: Mapping[str, str], before: str = "") -> str:
+    return next((labels[before + name] for name in ZONES if labels.get(before + name)), "")
+
 
 ROOM = "room at the service level"
 

@@ -12,13 +12,10 @@ import numpy as np
 from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.errors import InferdocError
 from inferdoc.kv.counted import increases_by_label
-from inferdoc.kv.inputs import TiersBelow, memory_of, tiers_for_request
 from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_for_request
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
-from inferdoc.kv.now_part import now_part
-from inferdoc.kv.pairs import LifeHits, life_hits
-from inferdoc.kv.sizes import GROWN, MOST_USED, HitsAt, by_gaps, by_pairs, followed, used_share
-from inferdoc.kv.sizes_part import gains_part, sizes_part
+from inferdoc.kv.sizes import GROWN, MOST_USED, HitsAt, LifeHits, by_gaps, by_pairs, followed, life_hits, used_share
+from inferdoc.kv.sizes_part import TiersBelow, gains_part, memory_of, now_part, sizes_part, tiers_for_request
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import Inputs, number
 from inferdoc.source.prometheus_errors import shorten

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from inferdoc.capacity.kv_bytes import KvCost, kv_cost
 from inferdoc.capacity.memory import (
     ALIGNMENT,
     GIB,
@@ -15,15 +14,23 @@ from inferdoc.capacity.memory import (
     NON_KV_SPREAD,
     REST_BYTES,
     WEIGHT_DTYPES,
+    KvCost,
     activation_bytes,
+    kv_cost,
     kv_tokens,
     logit_bytes,
     lora_bytes,
     weight_bytes,
     weight_bytes_per_gpu,
 )
-from inferdoc.capacity.step_rates import StepRates, latent_decode_flop
-from inferdoc.capacity.step_time import Machine, Weights, all_reduce_seconds, step_collectives
+from inferdoc.capacity.step_time import (
+    Machine,
+    StepRates,
+    Weights,
+    all_reduce_seconds,
+    latent_decode_flop,
+    step_collectives,
+)
 from inferdoc.catalogue.efficiency import Arithmetic, EngineShares, Family, StepSpread
 from inferdoc.sizing.inputs import Parallelism, SizingInputs
 from inferdoc.sizing.replica import KvSpace, Replica

@@ -7,7 +7,7 @@ from functools import partial
 
 from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.capacity.latency import longest_stall_seconds
-from inferdoc.capacity.retention import block_life_seconds
+from inferdoc.capacity.reuse import block_life_seconds
 from inferdoc.capacity.step_time import ridge_tokens
 from inferdoc.sizing.build import (
     End,

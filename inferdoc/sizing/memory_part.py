@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
-from inferdoc.capacity.memory import least_gpus, safe_concurrency
+from inferdoc.capacity.memory import KV_DTYPES, SPARSE_LAYER_BYTES, least_gpus, safe_concurrency
 from inferdoc.sizing.build import GpuMemory, kv_cost_of, memory_of, weights_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, inf
 
-from inferdoc.capacity.kv_bytes import KvCost
 from inferdoc.capacity.latency import (
     colocated_itl_seconds,
     p95_with_some_waiting,
@@ -17,12 +16,13 @@ from inferdoc.capacity.latency import (
     queue_variance,
     slot_wait,
 )
-from inferdoc.capacity.memory import safe_concurrency
+from inferdoc.capacity.memory import KvCost, safe_concurrency
 from inferdoc.capacity.model_shape import ModelShape
-from inferdoc.capacity.step_rates import StepRates, attention_flop
 from inferdoc.capacity.step_time import (
     Machine,
+    StepRates,
     Weights,
+    attention_flop,
     expert_exchange_seconds,
     pipeline_bubble,
     prefill_flop,

@@ -13,7 +13,7 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.disaggregation import transfer_seconds
 from inferdoc.simulate.link import Link
-from inferdoc.sizing.pools import LINK_EFFICIENCY
+from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
     HOLDOUT_SEEDS,
     CalibratedPool,
@@ -25,11 +25,9 @@ from inferdoc.whatif.calibrate import (
     holdout_row,
     pool_basis,
 )
-from inferdoc.whatif.live import FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPool
-from inferdoc.whatif.pairs import APART, ObservedPair
+from inferdoc.whatif.live import APART, FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPair, ObservedPool
 from inferdoc.whatif.run_simulation import PlayedPool, TimesCounted, played
-from inferdoc.whatif.setting import PairSetting
-from inferdoc.whatif.settings import of_side
+from inferdoc.whatif.setting import PairSetting, of_side
 from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
 
 if TYPE_CHECKING:

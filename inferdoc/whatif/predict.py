@@ -11,10 +11,9 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.whatif.calibrate import CalibratedPool
 from inferdoc.whatif.calibrate_pair import CalibratedPair
-from inferdoc.whatif.changes import ChangedPool
+from inferdoc.whatif.changes import ChangedPair, ChangedPool
 from inferdoc.whatif.live import ITL, TTFT
 from inferdoc.whatif.model import SAME, Banded, Move
-from inferdoc.whatif.pair_changes import ChangedPair
 from inferdoc.whatif.run_simulation import PlayedPool, played
 from inferdoc.whatif.setting import PairSetting, PlayedSetting
 

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from inferdoc.capacity.kv_bytes import SPARSE_LAYER_BYTES, kv_bytes_per_token
-from inferdoc.capacity.memory import WEIGHT_DTYPES
+from inferdoc.capacity.memory import SPARSE_LAYER_BYTES, WEIGHT_DTYPES, kv_bytes_per_token
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.signal import Tier
 from inferdoc.simulate.scenario import StepParts

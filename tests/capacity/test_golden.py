@@ -16,11 +16,13 @@ from inferdoc.capacity.disaggregation import (
     reload_seconds_per_token,
     transfer_seconds,
 )
-from inferdoc.capacity.kv_bytes import KvLayers, kv_bytes_in_window, kv_bytes_per_token
 from inferdoc.capacity.latency import colocated_itl_seconds, queue_seconds
 from inferdoc.capacity.memory import (
     GIB,
+    KvLayers,
     activation_bytes,
+    kv_bytes_in_window,
+    kv_bytes_per_token,
     kv_tokens,
     least_gpus,
     logit_bytes,
@@ -28,7 +30,7 @@ from inferdoc.capacity.memory import (
     safe_concurrency,
     weight_bytes_per_gpu,
 )
-from inferdoc.capacity.retention import PrefixCache, hits_by_chance, hits_with_memory, life_gain
+from inferdoc.capacity.reuse import PrefixCache, hits_by_chance, hits_with_memory, life_gain
 from inferdoc.capacity.service_level import (
     escalated_price,
     joint_share,
@@ -40,16 +42,19 @@ from inferdoc.capacity.service_level import (
     safe_queue_depth,
     tokens_per_joule,
 )
-from inferdoc.capacity.speculation import best_draft_length, break_even_chance, expected_tokens, speculative_speedup
 from inferdoc.capacity.step_time import (
     Machine,
     Weights,
     all_reduce_seconds,
+    best_draft_length,
+    break_even_chance,
+    expected_tokens,
     expert_cover,
     pipeline_bubble,
     prefill_flop,
     prefill_seconds,
     ridge_tokens,
+    speculative_speedup,
     step_collectives,
     step_seconds,
 )

@@ -8,9 +8,9 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.config_sections import SloSection
+from inferdoc.cost.bill import billed
 from inferdoc.cost.model import BillRow
-from inferdoc.cost.request import billed
-from inferdoc.slo.show import shown
+from inferdoc.slo.attainment import shown
 from inferdoc.source.open import open_source
 
 FIRST = SloSection(signal="ttft", percentile=99.0, target=0.1, id="first")

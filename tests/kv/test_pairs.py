@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.kv.pairs import LifeHits, isotonic
+from inferdoc.kv.sizes import LifeHits, isotonic
 
 
 def pairs(hits_of, spread=0.0, hours=48):

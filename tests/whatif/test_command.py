@@ -10,7 +10,7 @@ import pytest
 from inferdoc.errors import InferdocError
 from inferdoc.report import render_whatif
 from inferdoc.whatif.model import WhatIfAnswer
-from inferdoc.whatif.settings import settings_for_request
+from inferdoc.whatif.setting import settings_for_request
 from tests.cli.command import call
 from tests.whatif.lab import POOL
 

@@ -20,10 +20,10 @@ from inferdoc.source.open import open_source
 from inferdoc.store import Store
 from inferdoc.whatif import calibrate_pair, predict, steps
 from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_for_request
-from inferdoc.whatif.pairs import observed_for_request
+from inferdoc.whatif.live import observed_for_request
 from inferdoc.whatif.predict import plays_now, predicted
 from inferdoc.whatif.run_simulation import played
-from inferdoc.whatif.settings import BOTH_SIDES, of_side, settings_for_request
+from inferdoc.whatif.setting import BOTH_SIDES, of_side, settings_for_request
 
 pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()
