@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted
 
 BENCH_SCHEMA_ID = "inferdoc.bench/v1"
@@ -86,7 +87,7 @@ class ProductionBeside(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-class BenchAnswer(msgspec.Struct):
+class BenchAnswer(JsonDocument):
     """Everything. assumed: what nobody gave."""
 
     schema: str
@@ -97,7 +98,3 @@ class BenchAnswer(msgspec.Struct):
     curves: list[BenchCurve]
     production: ProductionBeside | None
     assumed: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

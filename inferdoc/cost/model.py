@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.slo.model import Bounds
 
 SCHEMA_ID = "inferdoc.cost/v1"
@@ -118,7 +119,7 @@ class Ground(msgspec.Struct, frozen=True):
     source: str
 
 
-class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
+class Bill(JsonDocument, rename={"schema_": "schema", "from_": "from"}):
     """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: highest cost first, or in time order;
     days: the same by day and pool, where the interval has several; cheaper: pools for which another tier is better;
     notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where
@@ -142,7 +143,3 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     notes: list[str]
     grounds: list[Ground]
     cascade: CascadeSummary | None = None
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

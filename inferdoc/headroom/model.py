@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted, SizedPart
 
 HEADROOM_SCHEMA_ID = "inferdoc.headroom/v1"
@@ -108,7 +109,7 @@ class LeftOut(msgspec.Struct):
     because: str
 
 
-class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from", "undetermined": "cannot_tell"}):
+class HeadroomAnswer(JsonDocument, rename={"schema_": "schema", "from_": "from", "undetermined": "cannot_tell"}):
     """All pools. from, until: the interval whose peak counts; zone: of local times; horizon_hours: how far ahead the
     clock looks; apart: whether prefill and decode pay apart; undetermined: of any pool; notes: on what
     was requested."""
@@ -125,7 +126,3 @@ class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from
     left_out: list[LeftOut]
     undetermined: list[str]
     notes: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

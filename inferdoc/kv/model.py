@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import SizedPart
 
 KV_SCHEMA_ID = "inferdoc.kv/v1"
@@ -29,7 +30,7 @@ class MeasuredHits(msgspec.Struct):
     hits: float
 
 
-class KvAnswer(msgspec.Struct, rename={"undetermined": "cannot_tell"}):
+class KvAnswer(JsonDocument, rename={"undetermined": "cannot_tell"}):
     """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; undetermined:
     one line each, with what to do; notes: what to know before using the numbers."""
 
@@ -51,7 +52,3 @@ class KvAnswer(msgspec.Struct, rename={"undetermined": "cannot_tell"}):
     def other_sizes(self) -> bool:
         """Whether hits of any other size are known."""
         return any(part.title == SIZES_TITLE for part in self.parts)
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

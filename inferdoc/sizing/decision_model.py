@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.inputs import Parallelism, SizingInputs
 from inferdoc.words import figure, how_many
 
@@ -124,7 +125,7 @@ class DecisionRow(msgspec.Struct):
     why: str = ""
 
 
-class DecisionAnswer(msgspec.Struct):
+class DecisionAnswer(JsonDocument):
     """rows: those that may be taken, best first; rejected: the others with their reason. because: why the first is
     taken; sorted_by: "month" or "gpus"."""
 
@@ -142,10 +143,6 @@ class DecisionAnswer(msgspec.Struct):
     rejected: list[DecisionRow]
     assumed: list[str]
     notes: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
 
 def cost_of(row: DecisionRow) -> float:

@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from inferdoc.errors import NOT_JSON, InferdocError
+from inferdoc.json_document import JsonDocument
 from inferdoc.replacing import private
 
 SUFFIX = ".ledger.jsonl"
@@ -89,7 +90,7 @@ class PredictionKept(msgspec.Struct):
     inside: bool
 
 
-class Verification(msgspec.Struct):
+class Verification(JsonDocument):
     """finding: id of the cause; onset, step_at, until: RFC 3339; why: what keeps it from being decided; changes: of the
     what-if, where one was given."""
 
@@ -105,7 +106,3 @@ class Verification(msgspec.Struct):
     moves: list[MeasuredMove]
     changes: dict[str, str]
     predicted: list[PredictionKept]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
