@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show
-from inferdoc.json_document import JsonDocument
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.config import Config
+    from inferdoc.json_document import JsonDocument
     from inferdoc.source.identified import Identified
 
-D = TypeVar("D", bound=JsonDocument)
+D = TypeVar("D", bound="JsonDocument")
 
 
 def answer_from_source(
