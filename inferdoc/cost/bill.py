@@ -322,10 +322,7 @@ def gpus_for_one(now: Tier, other: Tier, prompts: float) -> float:
     """GPUs of another tier that do the work of one of this. prompts: share of its time that goes to them."""
     arithmetic = now.bf16_tflops.value / other.bf16_tflops.value
     traffic = now.memory_gbps.value / other.memory_gbps.value
-    return max(
-        prompts * arithmetic + (1.0 - prompts) * traffic,
-        now.memory_gib.value / other.memory_gib.value,
-    )
+    return max(prompts * arithmetic + (1.0 - prompts) * traffic, now.memory_gib.value / other.memory_gib.value)
 
 
 def _link(tier: Tier) -> float:

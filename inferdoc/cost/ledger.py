@@ -76,9 +76,7 @@ CAUSES: Mapping[str, WasteCause] = {
         "at most",
     ),
     "rejected": WasteCause(
-        "rejected drafts",
-        WASTES["rejected_drafts"].formula,
-        "vllm:spec_decode_num_draft_tokens, _num_accepted_tokens",
+        "rejected drafts", WASTES["rejected_drafts"].formula, "vllm:spec_decode_num_draft_tokens, _num_accepted_tokens"
     ),
     "late": WasteCause(
         "responses that missed a latency SLO",

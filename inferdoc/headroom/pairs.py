@@ -17,12 +17,7 @@ from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
 from inferdoc.headroom.reading import PoolReading
 from inferdoc.sizing.choice import LINK_EFFICIENCY
-from inferdoc.sizing.fleet_part import (
-    LEAST_PODS,
-    MOST_OF_TTFT,
-    SHORT_PROMPT,
-    WORTH,
-)
+from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
 from inferdoc.sizing.request import model_known, shape_named

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from inferdoc.capacity.service_level import replicas_needed
@@ -13,8 +13,8 @@ from inferdoc.forecast.fromsource import STEP, Key
 from inferdoc.headroom.model import Holds, Lost
 from inferdoc.headroom.reading import NOW_BINS, PoolReading
 from inferdoc.judging.places import read_places
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import Inputs, number
+from inferdoc.sizing.model import Predicted
+from inferdoc.sizing.number import Inputs, number, part
 from inferdoc.slo.model import Goodput
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity
@@ -150,9 +150,13 @@ def _zone(labels: Mapping[str, str], before: str = "") -> str:
 ROOM = "room at the service level"
 
 
-def room_part(reading: PoolReading, goodput: Goodput | None) -> SizedPart:
+@part(ROOM)
+def room_part(reading: PoolReading, goodput: Goodput | None) -> Iterator[Predicted]:
     """Load, knee, usable rate and headroom; requests within the SLO where they are counted."""
-    return SizedPart(ROOM, [*_loads(reading), *_carried(reading), *_left(reading), *_good(goodput)])
+    yield from _loads(reading)
+    yield from _carried(reading)
+    yield from _left(reading)
+    yield from _good(goodput)
 
 
 def _loads(reading: PoolReading) -> list[Predicted]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,7 @@ from inferdoc.kv.model import SIZES_TITLE
 from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, HitsAt, followed, used_share
 from inferdoc.sizing.build import ENDS
 from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number
+from inferdoc.sizing.number import number, part
 from inferdoc.sizing.request import model_known, shape_named
 
 if TYPE_CHECKING:
@@ -209,22 +209,18 @@ SOURCES = {
 }
 
 
-def sizes_part(pool: CachedPool, rows: Mapping[str, HitsAt]) -> SizedPart:
+@part(SIZES_TITLE)
+def sizes_part(pool: CachedPool, rows: Mapping[str, HitsAt]) -> Iterator[Predicted]:
     """Hits by size."""
-    return SizedPart(
-        SIZES_TITLE,
-        [
-            number(
-                (f"hits_{number_of}", title, "ratio"),
-                {"low": row.low, "middle": row.hits, "high": row.high},
-                formula=FORMULAS[row.ground],
-                inputs={"memory": (row.memory, "times"), "a block lives": (row.life, "s")},
-                source=SOURCES[row.ground],
-                assumed=row.ground == GROWN,
-            )
-            for number_of, (title, row) in enumerate(rows.items())
-        ],
-    )
+    for number_of, (title, row) in enumerate(rows.items()):
+        yield number(
+            (f"hits_{number_of}", title, "ratio"),
+            {"low": row.low, "middle": row.hits, "high": row.high},
+            formula=FORMULAS[row.ground],
+            inputs={"memory": (row.memory, "times"), "a block lives": (row.life, "s")},
+            source=SOURCES[row.ground],
+            assumed=row.ground == GROWN,
+        )
 
 
 def gains_part(pool: CachedPool, below: TiersBelow, rows: Mapping[str, HitsAt]) -> list[SizedPart]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
@@ -24,8 +24,8 @@ from inferdoc.sizing.inputs import SizingInputs, TokenLength
 from inferdoc.sizing.live import BackTest
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
-from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, Predicted, SizeAnswer, SizedPart
+from inferdoc.sizing.number import Inputs, at_ends, number, part
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import figure, how_many
 
@@ -253,7 +253,8 @@ def _notes(sizing: SizingInputs, taken: Considered) -> list[str]:
 BACK_TEST = "back-test on the pool's own history"
 
 
-def back_test_part(test: BackTest) -> SizedPart:
+@part(BACK_TEST)
+def back_test_part(test: BackTest) -> Iterator[Predicted]:
     """Errors and coverage."""
     inputs: Inputs = {"readings": (test.readings, "")}
     off = "median of |predicted / measured - 1| over the second half, from the rate alone; shares of the first half"
@@ -268,15 +269,15 @@ def back_test_part(test: BackTest) -> SizedPart:
         what = "KV tokens predicted, over those that the engine says, - 1; from then on the engine's own count"
         rows.append((("kv_tokens_error", "KV tokens, off by", "ratio"), test.kv_tokens, what))
     source = "the pool's own metrics"
-    return SizedPart(
-        BACK_TEST, [number(what, value, formula=how, inputs=inputs, source=source) for what, value, how in rows]
-    )
+    for title, value, how in rows:
+        yield number(title, value, formula=how, inputs=inputs, source=source)
 
 
 DRAFTS = "speculation"
 
 
-def drafting_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
+@part(DRAFTS, assumed=True)
+def drafting_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]:
     """At the streams that the objectives allow without drafts."""
     drafting, streams = sizing.drafting, max(1, round(taken.streams))
     assert drafting is not None
@@ -291,34 +292,26 @@ def drafting_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     inputs = {"streams": (streams, ""), "cost of a draft": (drafting.cost, "steps")}
     source = "Leviathan, Kalman, Matias; r(k) = a step over k + 1 times the tokens against a plain one"
     formula = "(1 + A1 + ... + Ak) / (r(k) + k x c)"
-    return SizedPart(
-        DRAFTS,
-        [
-            number(
-                ("speedup", f"speed with drafts of {length}", "times"),
-                at_ends(taken, lambda replica: speed(replica, length)),
-                formula=formula,
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-            number(
-                ("best_draft", "draft length that yields most", "tokens"),
-                at_ends(taken, lambda replica: float(best(replica))),
-                formula=f"the k, of 0 to {length}, with the highest of these",
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-            number(
-                ("best_speedup", "speed with that", "times"),
-                at_ends(taken, lambda replica: speed(replica, best(replica))),
-                formula=formula,
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-        ],
+    yield number(
+        ("speedup", f"speed with drafts of {length}", "times"),
+        at_ends(taken, lambda replica: speed(replica, length)),
+        formula=formula,
+        inputs=inputs,
+        source=source,
+    )
+    yield number(
+        ("best_draft", "draft length that yields most", "tokens"),
+        at_ends(taken, lambda replica: float(best(replica))),
+        formula=f"the k, of 0 to {length}, with the highest of these",
+        inputs=inputs,
+        source=source,
+    )
+    yield number(
+        ("best_speedup", "speed with that", "times"),
+        at_ends(taken, lambda replica: speed(replica, best(replica))),
+        formula=formula,
+        inputs=inputs,
+        source=source,
     )
 
 

@@ -107,10 +107,7 @@ def memory_of(sizing: SizingInputs, layout: Parallelism) -> GpuMemory:
         weights.dense, tensor_parallel=layout.tensor, pipeline_parallel=layout.pipeline, alignment=LOADED
     )
     of_routed = weight_bytes_per_gpu(
-        weights.routed,
-        tensor_parallel=layout.tensor * layout.data,
-        pipeline_parallel=layout.pipeline,
-        alignment=LOADED,
+        weights.routed, tensor_parallel=layout.tensor * layout.data, pipeline_parallel=layout.pipeline, alignment=LOADED
     )
     activations = activation_bytes(limits.batched_tokens, shape.hidden, layout.tensor)
     logits = logit_bytes(limits.sequences, shape.vocabulary)

@@ -53,10 +53,7 @@ WITHOUT_BF16 = ("t4",)
 
 
 def sized_for_request(
-    options: Mapping[str, Any],
-    catalogue: Catalogue,
-    like: LivePool | None = None,
-    prices: PricesSection | None = None,
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
 ) -> SizeAnswer:
     """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
     for money. Raises InferdocError."""

@@ -12,16 +12,7 @@ from msgspec.structs import replace as with_fields
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import Policy, Role, Stream
 from inferdoc.sizing.request import model_known, shape_named
-from inferdoc.whatif.live import (
-    ACCEPTED,
-    DRAFTED,
-    DRAFTS,
-    FINISHED,
-    ITL,
-    TPOT,
-    TTFT,
-    ObservedPool,
-)
+from inferdoc.whatif.live import ACCEPTED, DRAFTED, DRAFTS, FINISHED, ITL, TPOT, TTFT, ObservedPool
 from inferdoc.whatif.run_simulation import TIMED, PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PlayedSetting
 from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted
@@ -38,12 +29,7 @@ UNBOUND = 1024
 """--max-num-seqs where nothing was seen to wait for it: vLLM's default on large GPUs."""
 BATCH_TOKENS = 8192
 """--max-num-batched-tokens where steps were not seen to be cut: vLLM's default on large GPUs."""
-LATENCIES = {
-    "ttft_p50": (TTFT, 0.5),
-    "ttft_p99": (TTFT, 0.99),
-    "itl_p50": (ITL, 0.5),
-    "itl_p99": (ITL, 0.99),
-}
+LATENCIES = {"ttft_p50": (TTFT, 0.5), "ttft_p99": (TTFT, 0.99), "itl_p50": (ITL, 0.5), "itl_p99": (ITL, 0.99)}
 """Quantiles whose error on the holdout half is reported."""
 POLICY: Policy = "least-loaded"
 

@@ -153,11 +153,7 @@ def value_of(quantity: PlayedQuantity, play: PlayedPool, limits: tuple[float, fl
 
 
 def _row(
-    quantity: PlayedQuantity,
-    pool: Calibrated,
-    before: Sequence[PlayedPool],
-    after: Sequence[PlayedPool],
-    guess: bool,
+    quantity: PlayedQuantity, pool: Calibrated, before: Sequence[PlayedPool], after: Sequence[PlayedPool], guess: bool
 ) -> MovedQuantity:
     limits = pool.limits
     now, then = (np.array([value_of(quantity, play, limits) for play in plays]) for plays in (before, after))
