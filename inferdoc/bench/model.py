@@ -6,18 +6,9 @@ import msgspec
 
 from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted
+from inferdoc.slo.objective import Objective
 
 BENCH_SCHEMA_ID = "inferdoc.bench/v1"
-
-
-class Limit(msgspec.Struct, frozen=True):
-    """An objective. limit: in `unit` (s, or ratio for the share of failed requests); assumed: a default, no SLO."""
-
-    signal: str
-    limit: float
-    unit: str
-    source: str
-    assumed: bool
 
 
 class LevelRow(msgspec.Struct, frozen=True, rename={"requested": "asked"}):
@@ -94,7 +85,7 @@ class BenchAnswer(JsonDocument):
     inferdoc_version: str
     model: str
     summary: str
-    objectives: list[Limit]
+    objectives: list[Objective]
     curves: list[BenchCurve]
     production: ProductionBeside | None
     assumed: list[str]

@@ -13,7 +13,7 @@ from inferdoc.bench import aiperf, guidellm, vllm_serve
 from inferdoc.bench.bounds import marks, numbers
 from inferdoc.bench.compare import ProductionPool, beside
 from inferdoc.bench.curve import Curve, Fields, LoadLevel, curves, of_one_model
-from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
+from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool
@@ -40,12 +40,11 @@ def benched_for_request(
     ]
     if live is not None and options.get("replicas") is None:
         assumed.append("one replica was behind the benchmark; --replicas sets another number")
-    limits = [Limit(one.signal, one.limit, one.unit, one.source, one.assumed) for one in chosen]
     production = None
     if live is not None:
         production = beside(_longest(several), live, options.get("replicas") or 1, options.get("tier"))
     return BenchAnswer(
-        BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(results), limits, results, production, assumed
+        BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(results), chosen, results, production, assumed
     )
 
 

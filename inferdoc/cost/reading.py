@@ -130,12 +130,8 @@ def slots_of(history: History) -> Grid:
 
 
 def _good(pool: Pool, served: Sequence[Goodput], seconds: float) -> Bounds | None:
-    place = (pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
-    for one in served:
-        where = one.place
-        if (where.cluster, where.namespace, where.model, where.role, where.tier) == place:
-            return Bounds(one.good.low * seconds, one.good.high * seconds)
-    return None
+    one = next((each for each in served if each.place == pool), None)
+    return None if one is None else Bounds(one.good.low * seconds, one.good.high * seconds)
 
 
 OF_REQUESTS = ("ttft", "tpot_request", "e2e")

@@ -13,7 +13,7 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import assignments_of
+from inferdoc.fleet.members import Pool, assignments_of
 from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.defaults import MODELS, SETTLE_SECONDS
@@ -35,9 +35,9 @@ from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
 from inferdoc.headroom.room import Whereabouts, losses, room_part, whereabouts
 from inferdoc.prewarm.plan_options import PerPool
-from inferdoc.slo.attainment import goodput, place_of, place_text
+from inferdoc.slo.attainment import goodput, place_text
 from inferdoc.slo.history import read_history
-from inferdoc.slo.model import Goodput, PoolPlace, Unjudged
+from inferdoc.slo.model import Goodput, Unjudged
 from inferdoc.source.base import incomplete
 from inferdoc.source.identified import Identified
 from inferdoc.times import moment_ms, rfc3339, seconds_of
@@ -109,7 +109,7 @@ DRAWN_STEP = 1800
 def answered(
     location: str,
     fleet: FleetReading,
-    good: Mapping[PoolPlace, Goodput],
+    good: Mapping[Pool, Goodput],
     unjudged: Sequence[Unjudged],
     places: Whereabouts,
     request: Request,
@@ -120,9 +120,8 @@ def answered(
     forecasts; apart: prefill and decode of its pools, adds what is unknown; notes: on what was requested."""
     pools = []
     for reading in fleet.pools.values():
-        place = place_of(reading.pool)
         refused = [one.because for one in unjudged if one.place == place_text(reading.pool)]
-        pools.append(_pool(reading, fleet, good.get(place), refused, places, request))
+        pools.append(_pool(reading, fleet, good.get(reading.pool), refused, places, request))
     doubts = _of_all(pools)
     return HeadroomAnswer(
         schema_=HEADROOM_SCHEMA_ID,

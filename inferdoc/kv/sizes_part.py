@@ -117,7 +117,7 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
     generated, seconds = pool.total(pool.generated), pool.seconds
     of_pod = seconds * pool.pods
     used = used_share(pool)
-    cache = PrefixCache(pool.capacity, used, (looked - hits) / of_pod, generated / of_pod, hits / looked)
+    cache = PrefixCache(pool.capacity, used, (looked - hits) / of_pod, generated / of_pod)
     counters = "vllm:prefix_cache_queries_total, vllm:prefix_cache_hits_total"
     numbers = [
         number(

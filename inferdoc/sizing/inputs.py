@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_p95, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.capacity.service_level import (
+    live_context_tokens,
+    live_context_variation,
+    lognormal_p95,
+    lognormal_variation,
+)
 from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.signal import Tier, Tiers
-from inferdoc.sizing.shares import ShareRange
 
 TAIL = 2.0
 """The 95th percentile of a length over its mean, where only the mean is given (own choice)."""
@@ -147,6 +151,18 @@ class BatchJob:
     output: float
     window: float
     load: float
+
+
+@dataclass(frozen=True)
+class ShareRange:
+    """low, middle, high: 0..1, without collectives; source: what it rests on; assumed: not measured on this tier and
+    layout."""
+
+    low: float
+    middle: float
+    high: float
+    source: str
+    assumed: bool
 
 
 @dataclass(frozen=True)

@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.latency import Z90, lognormal_p95
+from inferdoc.capacity.service_level import Z90, lognormal_p95
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, HistorySource, Key, gather, pool_name
 from inferdoc.forecast.series import DAY
 from inferdoc.sizing.build import ENDS, End, sized
-from inferdoc.sizing.inputs import MeasuredShares, Parallelism, SizingInputs, TokenLength
+from inferdoc.sizing.inputs import MeasuredShares, Parallelism, ShareRange, SizingInputs, TokenLength
 from inferdoc.sizing.replica import Replica
-from inferdoc.sizing.shares import ShareRange
 from inferdoc.times import seconds_of
 
 if TYPE_CHECKING:

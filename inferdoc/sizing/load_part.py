@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 
 from inferdoc.capacity.disaggregation import reload_seconds_per_token
-from inferdoc.capacity.latency import longest_stall_seconds
 from inferdoc.capacity.reuse import block_life_seconds
+from inferdoc.capacity.service_level import longest_stall_seconds
 from inferdoc.capacity.step_time import ridge_tokens
 from inferdoc.sizing.build import (
     End,

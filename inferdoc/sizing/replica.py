@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, inf
 
-from inferdoc.capacity.latency import (
+from inferdoc.capacity.memory import KvCost, safe_concurrency
+from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.capacity.service_level import (
     colocated_itl_seconds,
     p95_with_some_waiting,
     queue_seconds,
     queue_variance,
     slot_wait,
 )
-from inferdoc.capacity.memory import KvCost, safe_concurrency
-from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.capacity.step_time import (
     Machine,
     StepRates,

@@ -26,18 +26,7 @@ from inferdoc.fleet.members import Assignment, FleetFilter, Pool
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
 from inferdoc.slo.history import ROUTER, Counted, History, read_history
-from inferdoc.slo.model import (
-    SCHEMA_ID,
-    Bounds,
-    Burning,
-    Goodput,
-    Kept,
-    PoolPlace,
-    SloReport,
-    Status,
-    Unjudged,
-    Verdict,
-)
+from inferdoc.slo.model import SCHEMA_ID, Bounds, Burning, Goodput, Kept, SloReport, Status, Unjudged, Verdict
 from inferdoc.source.identified import Identified
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Grid
@@ -151,7 +140,7 @@ def _of_pool(history: History, pool: Pool, slos: Sequence[Slo], requests: _Reque
     served, lost = requests.served[pool], requests.lost.get(pool, 0.0)
     part = served / (served + lost)
     return Goodput(
-        place=place_of(pool),
+        place=pool,
         objectives=tuple(slo.id for slo in chosen),
         good=Bounds(low * served / history.seconds, high * served / history.seconds),
         share=Bounds(low * part, high * part),
@@ -278,7 +267,7 @@ def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         target_share=slo.good,
         is_slo=slo.promised,
         tenant=dict(slo.scope.tenant),
-        place=place_of(pool),
+        place=pool,
         status=_status(one.events, low, high, slo.good, history.catalogue.objectives.min_events),
         events=round(one.events, 3),
         attained=Bounds(low, high),
@@ -323,12 +312,7 @@ def _alerting(slo: Slo, burns: Sequence[Burning]) -> Literal["fast", "slow"] | N
     return None
 
 
-def place_of(pool: Pool) -> PoolPlace:
-    """A pool as a report says it."""
-    return PoolPlace(pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
-
-
-def place_text(place: Pool | PoolPlace) -> str:
+def place_text(place: Pool) -> str:
     """In words: "prod/llm llama, decode, h100-80"."""
     where = "/".join(part for part in (place.cluster, place.namespace) if part)
     head = " ".join(part for part in (where, place.model) if part) or "all"

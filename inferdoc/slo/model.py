@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.fleet.members import Pool
+
 SCHEMA_ID = "inferdoc.slo/v1"
 Status = Literal["met", "missed", "between", "too few"]
 """between: the target lies between two buckets; too few: not enough events."""
@@ -17,16 +19,6 @@ class Bounds(msgspec.Struct, frozen=True):
 
     low: float
     high: float
-
-
-class PoolPlace(msgspec.Struct, frozen=True):
-    """The pool that a line is about; role `router`: counted above the pods, by model."""
-
-    cluster: str
-    namespace: str
-    model: str
-    role: str
-    tier: str
 
 
 class Burning(msgspec.Struct, frozen=True):
@@ -51,7 +43,7 @@ class Kept(msgspec.Struct, frozen=True, rename={"target_share": "wanted", "is_sl
     target_share: float
     is_slo: bool
     tenant: dict[str, str]
-    place: PoolPlace
+    place: Pool
     status: Status
     events: float
     attained: Bounds
@@ -67,7 +59,7 @@ class Goodput(msgspec.Struct, frozen=True, rename={"requested": "asked"}):
     """Requests of a pool that were within all of some objectives. good: per second; share: of all requests, with
     failed and refused ones; requested: all requests per second; objectives: their ids; note: what is not in it."""
 
-    place: PoolPlace
+    place: Pool
     objectives: tuple[str, ...]
     good: Bounds
     share: Bounds
