@@ -13,6 +13,7 @@ share by which the error falls is the share that is carried on."""
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
@@ -177,58 +178,52 @@ def _missing(reading: PoolReading, ahead: Forecast, earliest: float) -> int:
     return max(1, replicas_needed(most, reading.usable, 1.0) - reading.replicas)
 
 
-def _numbers(reading: PoolReading, ahead: Forecast, earliest: float, expected: float | None) -> list[Predicted]:
+def _numbers(reading: PoolReading, ahead: Forecast, earliest: float, expected: float | None) -> Iterator[Predicted]:
     unit = reading.served.unit.value
     until = (earliest - ahead.start) / 3600
     hours = None if expected is None else (expected - ahead.start) / 3600
-    return [
-        number(
-            ("hours", "hours until it crosses", "h"),
-            {"low": until, "middle": hours, "high": hours},
-            formula="first moment at which the forecast passes it: q95 over the usable rate, q50 over the knee",
-            inputs={
-                "usable rate": (reading.carries, unit),
-                "highest q95": (float(ahead.p95.max()), unit),
-                "skill": (ahead.skill or 0.0, ""),
-            },
-            source=f"forecast from {ahead.history_days:.1f} days, {ahead.folds} of them back-tested; "
-            f"{reading.served.basis}",
-        )
-    ]
+    yield number(
+        ("hours", "hours until it crosses", "h"),
+        {"low": until, "middle": hours, "high": hours},
+        formula="first moment at which the forecast passes it: q95 over the usable rate, q50 over the knee",
+        inputs={
+            "usable rate": (reading.carries, unit),
+            "highest q95": (float(ahead.p95.max()), unit),
+            "skill": (ahead.skill or 0.0, ""),
+        },
+        source=f"forecast from {ahead.history_days:.1f} days, {ahead.folds} of them back-tested; "
+        f"{reading.served.basis}",
+    )
 
 
-def _grows(growth: Growth | None) -> list[Predicted]:
+def _grows(growth: Growth | None) -> Iterator[Predicted]:
     if growth is None:
-        return []
-    return [
-        number(
-            (GROWTH, "growth carried on, from day to day", "ratio"),
-            growth.a_day,
-            formula="median step from a day to the next of its kind x share by which days predicted with it err less",
-            inputs={"median step": (math.expm1(growth.each), "ratio"), "share": (growth.share, "ratio")},
-            source=f"{how_many(growth.days, 'step')} from day to day, each predicted from those before it",
-        )
-    ]
+        return
+    yield number(
+        (GROWTH, "growth carried on, from day to day", "ratio"),
+        growth.a_day,
+        formula="median step from a day to the next of its kind x share by which days predicted with it err less",
+        inputs={"median step": (math.expm1(growth.each), "ratio"), "share": (growth.share, "ratio")},
+        source=f"{how_many(growth.days, 'step')} from day to day, each predicted from those before it",
+    )
 
 
-def _replicas_to_add(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> list[Predicted]:
+def _replicas_to_add(reading: PoolReading, ahead: Forecast, more: int, lead: int) -> Iterator[Predicted]:
     unit = reading.served.unit.value
-    return [
-        number(
-            ("replicas", "replicas to add", "replicas"),
-            float(more),
-            formula="ceil(highest q95 of the day after / usable rate of a replica) - replicas there",
-            inputs={"usable rate of a replica": (reading.usable, unit), "there": (reading.replicas, "replicas")},
-            source=f"forecast; {reading.served.basis}",
-        ),
-        number(
-            ("lead", "requested so long before", "s"),
-            float(lead),
-            formula=f"cold start + {MARGIN_SECONDS} s for the scaler; half as much again where more than ten start",
-            inputs={"cold start": (reading.cold.seconds, "s")},
-            source=reading.cold.basis,
-        ),
-    ]
+    yield number(
+        ("replicas", "replicas to add", "replicas"),
+        float(more),
+        formula="ceil(highest q95 of the day after / usable rate of a replica) - replicas there",
+        inputs={"usable rate of a replica": (reading.usable, unit), "there": (reading.replicas, "replicas")},
+        source=f"forecast; {reading.served.basis}",
+    )
+    yield number(
+        ("lead", "requested so long before", "s"),
+        float(lead),
+        formula=f"cold start + {MARGIN_SECONDS} s for the scaler; half as much again where more than ten start",
+        inputs={"cold start": (reading.cold.seconds, "s")},
+        source=reading.cold.basis,
+    )
 
 
 def clock_words(clock: HeadroomClock, limit: str) -> str:

@@ -208,37 +208,35 @@ def _summary(
     return f"{verdict}: {gpus}, {figure(found.saved, 'ratio')} fewer{open_words}"
 
 
-def _seconds(inputs: ApartInputs) -> list[Predicted]:
+def _seconds(inputs: ApartInputs) -> Iterator[Predicted]:
     prefill, decode, seconds = inputs.prefill, inputs.decode, inputs.seconds
     assert prefill.pace is not None
-    numbers = [
-        number(
-            ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
-            seconds.prefill,
-            formula="computed tokens x seconds per computed token x GPUs of a replica",
-            inputs={"computed": (prefill.computed, "tokens"), "each": (prefill.pace, "s"), "GPUs": (inputs.gpus, "")},
-            source="vllm:request_prefill_time_seconds in the quietest third of the readings",
-        ),
-        number(
-            ("decode_gpu_seconds", "decode of a request", "GPU-s"),
-            seconds.decode,
-            formula="generated tokens x T(B) / B x GPUs of a replica",
-            inputs={
-                "generated": (decode.output, "tokens"),
-                "B": (inputs.batch, "streams"),
-                "T(B)": (inputs.step.seconds(inputs.batch), "s"),
-                "GPUs": (inputs.gpus, ""),
-            },
-            source="streams x seconds / generated tokens of each reading less the time of prompts, fitted over streams",
-        ),
-        number(
-            ("wanted", "prefill GPUs per decode GPU, needed", "GPUs"),
-            seconds.ratio,
-            formula="prefill GPU-seconds / decode GPU-seconds",
-            inputs={},
-            source="the two above",
-        ),
-    ]
+    yield number(
+        ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
+        seconds.prefill,
+        formula="computed tokens x seconds per computed token x GPUs of a replica",
+        inputs={"computed": (prefill.computed, "tokens"), "each": (prefill.pace, "s"), "GPUs": (inputs.gpus, "")},
+        source="vllm:request_prefill_time_seconds in the quietest third of the readings",
+    )
+    yield number(
+        ("decode_gpu_seconds", "decode of a request", "GPU-s"),
+        seconds.decode,
+        formula="generated tokens x T(B) / B x GPUs of a replica",
+        inputs={
+            "generated": (decode.output, "tokens"),
+            "B": (inputs.batch, "streams"),
+            "T(B)": (inputs.step.seconds(inputs.batch), "s"),
+            "GPUs": (inputs.gpus, ""),
+        },
+        source="streams x seconds / generated tokens of each reading less the time of prompts, fitted over streams",
+    )
+    yield number(
+        ("wanted", "prefill GPUs per decode GPU, needed", "GPUs"),
+        seconds.ratio,
+        formula="prefill GPU-seconds / decode GPU-seconds",
+        inputs={},
+        source="the two above",
+    )
     if inputs.present is not None:
         there = number(
             ("present", "prefill GPUs per decode GPU, there", "GPUs"),
@@ -247,8 +245,7 @@ def _seconds(inputs: ApartInputs) -> list[Predicted]:
             inputs={"prefill": (inputs.present[0], "replicas"), "decode": (inputs.present[1], "replicas")},
             source="pods of the pools",
         )
-        numbers.append(there)
-    return numbers
+        yield there
 
 
 def _pools(inputs: ApartInputs, found: Payoff) -> list[Predicted]:

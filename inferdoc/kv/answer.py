@@ -4,7 +4,7 @@ it would, and whose prefixes are worth keeping."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -200,31 +200,31 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
     return [SizedPart(TIERS, numbers)]
 
 
-def _tier(pool: CachedPool, below: TiersBelow, title: str, path: tuple[float, float], source: str) -> list[Predicted]:
+def _tier(
+    pool: CachedPool, below: TiersBelow, title: str, path: tuple[float, float], source: str
+) -> Iterator[Predicted]:
     """path: bytes of a token on it, and its bytes/s."""
     assert pool.prefill is not None
     low, middle, high = pool.prefill
     reload = reload_seconds_per_token(*path)
     name = title.replace(", ", "_").replace(" ", "_").lower()
     inputs: Inputs = {"KV of a token": (path[0], "bytes"), "path": (path[1], "bytes/s")}
-    return [
-        number(
-            (f"reload_{name}", f"from {title}", "s/token"),
-            reload,
-            formula="KV bytes of a token / bytes per second",
-            inputs=inputs,
-            source=source,
-            assumed=True,
-        ),
-        number(
-            (f"gain_{name}", "  faster by", "times"),
-            {"low": low / reload, "middle": middle / reload, "high": high / reload},
-            formula="seconds to compute / seconds to bring back; below 1 it is slower",
-            inputs=inputs,
-            source=f"{source}; KV in {below.dtype}",
-            assumed=True,
-        ),
-    ]
+    yield number(
+        (f"reload_{name}", f"from {title}", "s/token"),
+        reload,
+        formula="KV bytes of a token / bytes per second",
+        inputs=inputs,
+        source=source,
+        assumed=True,
+    )
+    yield number(
+        (f"gain_{name}", "  faster by", "times"),
+        {"low": low / reload, "middle": middle / reload, "high": high / reload},
+        formula="seconds to compute / seconds to bring back; below 1 it is slower",
+        inputs=inputs,
+        source=f"{source}; KV in {below.dtype}",
+        assumed=True,
+    )
 
 
 MOST = 12

@@ -111,7 +111,8 @@ def unit_of(below: TiersBelow) -> str:
     return "GPUs" if below.gpus_known else "replicas"
 
 
-def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
+@part(NOW)
+def now_part(pool: CachedPool, below: TiersBelow) -> Iterator[Predicted]:
     """Hits, what is written, how long a block lives, and what the hits save."""
     looked, hits = pool.total(pool.looked), pool.total(pool.hits)
     generated, seconds = pool.total(pool.generated), pool.seconds
@@ -119,78 +120,70 @@ def now_part(pool: CachedPool, below: TiersBelow) -> SizedPart:
     used = used_share(pool)
     cache = PrefixCache(pool.capacity, used, (looked - hits) / of_pod, generated / of_pod)
     counters = "vllm:prefix_cache_queries_total, vllm:prefix_cache_hits_total"
-    numbers = [
-        number(
-            ("hits", "prompt tokens that hit", "ratio"),
-            hits / looked,
-            formula="hits / lookups",
-            inputs={"hits": (hits, "tokens"), "lookups": (looked, "tokens")},
-            source=counters,
-        ),
-        number(
-            ("looked_rate", "prompt tokens looked up", "tokens/s"),
-            looked / seconds,
-            formula="lookups / seconds with traffic, all pods",
-            inputs={"lookups": (looked, "tokens"), "time": (seconds, "s")},
-            source=counters,
-        ),
-        number(
-            ("block_life", "an unused block lives", "s"),
-            cache.life,
-            formula="KV tokens x (1 - use) / tokens written per second",
-            inputs={
-                "KV tokens of a pod": (pool.capacity, "tokens"),
-                "use": (used, "ratio"),
-                "computed": (cache.computed, "tokens/s"),
-                "generated": (cache.generated, "tokens/s"),
-            },
-            source="vllm:cache_config_info, vllm:kv_cache_usage_perc, token counters; no block of it hits",
-        ),
-    ]
-    numbers += _followed(pool) if followed(pool) else []
+    yield number(
+        ("hits", "prompt tokens that hit", "ratio"),
+        hits / looked,
+        formula="hits / lookups",
+        inputs={"hits": (hits, "tokens"), "lookups": (looked, "tokens")},
+        source=counters,
+    )
+    yield number(
+        ("looked_rate", "prompt tokens looked up", "tokens/s"),
+        looked / seconds,
+        formula="lookups / seconds with traffic, all pods",
+        inputs={"lookups": (looked, "tokens"), "time": (seconds, "s")},
+        source=counters,
+    )
+    yield number(
+        ("block_life", "an unused block lives", "s"),
+        cache.life,
+        formula="KV tokens x (1 - use) / tokens written per second",
+        inputs={
+            "KV tokens of a pod": (pool.capacity, "tokens"),
+            "use": (used, "ratio"),
+            "computed": (cache.computed, "tokens/s"),
+            "generated": (cache.generated, "tokens/s"),
+        },
+        source="vllm:cache_config_info, vllm:kv_cache_usage_perc, token counters; no block of it hits",
+    )
+    if followed(pool):
+        yield from _followed(pool)
     from_below = pool.total(pool.below)
     if from_below > 0:
-        numbers.append(
-            number(
-                ("below", "tier below serves", "ratio"),
-                from_below / looked,
-                formula="external hits / lookups",
-                inputs={"external hits": (from_below, "tokens"), "lookups": (looked, "tokens")},
-                source="vllm:external_prefix_cache_hits_total: what its memory hits, measured",
-            )
+        yield number(
+            ("below", "tier below serves", "ratio"),
+            from_below / looked,
+            formula="external hits / lookups",
+            inputs={"external hits": (from_below, "tokens"), "lookups": (looked, "tokens")},
+            source="vllm:external_prefix_cache_hits_total: what its memory hits, measured",
         )
     if pool.prefill is not None:
-        numbers.append(
-            number(
-                ("saved", "hits save, mean of the time", unit_of(below)),
-                {end: saved(pool, below, pool.served, at) for at, end in enumerate(ENDS)},
-                formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs an engine",
-                inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of an engine": (below.gpus, "")},
-                source="vllm:request_prefill_time_seconds over computed tokens, in the quietest third",
-                assumed=not below.gpus_known,
-            )
+        yield number(
+            ("saved", "hits save, mean of the time", unit_of(below)),
+            {end: saved(pool, below, pool.served, at) for at, end in enumerate(ENDS)},
+            formula="hits, also of a tier below, x lookups per second x prefill seconds a token x GPUs an engine",
+            inputs={"prefill": (pool.prefill[1], "s/token"), "GPUs of an engine": (below.gpus, "")},
+            source="vllm:request_prefill_time_seconds over computed tokens, in the quietest third",
+            assumed=not below.gpus_known,
         )
-    return SizedPart(NOW, numbers)
 
 
-def _followed(pool: CachedPool) -> list[Predicted]:
+def _followed(pool: CachedPool) -> Iterator[Predicted]:
     counts = pool.counts(pool.busy)
-    return [
-        number(
-            ("last_use", "last use to eviction, measured", "s"),
-            counts.life,
-            formula="sum / count",
-            inputs={"blocks followed": (counts.lives, "")},
-            source="vllm:kv_block_idle_before_evict_seconds",
-        ),
-        number(
-            ("gaps_told", "hits with a reported gap", "ratio"),
-            counts.reported,
-            formula="4/3 x gaps / (blocks followed x hits / tokens written)",
-            inputs={"gaps": (float(counts.gaps.sum()), ""), "other hits, mean gap": (counts.unreported_gap, "s")},
-            source="vllm:kv_block_reuse_gap_seconds: the last three gaps of a block",
-        ),
-    ]
+    yield number(
+        ("last_use", "last use to eviction, measured", "s"),
+        counts.life,
+        formula="sum / count",
+        inputs={"blocks followed": (counts.lives, "")},
+        source="vllm:kv_block_idle_before_evict_seconds",
+    )
+    yield number(
+        ("gaps_told", "hits with a reported gap", "ratio"),
+        counts.reported,
+        formula="4/3 x gaps / (blocks followed x hits / tokens written)",
+        inputs={"gaps": (float(counts.gaps.sum()), ""), "other hits, mean gap": (counts.unreported_gap, "s")},
+        source="vllm:kv_block_reuse_gap_seconds: the last three gaps of a block",
+    )
 
 
 SAVED = "saved against now, GPUs busy with prefill"

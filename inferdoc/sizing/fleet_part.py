@@ -25,9 +25,10 @@ class GpuPrice:
     currency: str
 
 
+@part(MONEY, assumed=True)
 def money_part(
     sizing: SizingInputs, taken: Considered, price: GpuPrice, replicas: Callable[[Replica], float | None] | None
-) -> SizedPart:
+) -> Iterator[Predicted]:
     """A million answer tokens of a replica that is as busy as it may be, and of the fleet at its rate, where there is
     one. replicas: that it takes, None without a rate."""
     answers, gpus = sizing.traffic.output.mean, taken.sized.layout.gpus
@@ -40,16 +41,13 @@ def money_part(
         streams, _ = replica.within(sizing.ttft, sizing.itl)
         return price_per_million_tokens(of_replica, replica.rate(streams) * answers) if streams else None
 
-    numbers = [
-        number(
-            ("million_busy", "a million answer tokens, as busy as it may be", unit),
-            at_ends(taken, busy),
-            formula="GPUs of a replica x price / (3600 x requests/s of a replica x answer tokens) x 1,000,000",
-            inputs=inputs,
-            source=source,
-            assumed=True,
-        )
-    ]
+    yield number(
+        ("million_busy", "a million answer tokens, as busy as it may be", unit),
+        at_ends(taken, busy),
+        formula="GPUs of a replica x price / (3600 x requests/s of a replica x answer tokens) x 1,000,000",
+        inputs=inputs,
+        source=source,
+    )
     if rate is not None and replicas is not None:
         many = at_ends(taken, replicas)
         hourly = {end: None if each is None else each * of_replica for end, each in many.items()}
@@ -57,25 +55,20 @@ def money_part(
             end: None if each is None else price_per_million_tokens(each, rate * answers)
             for end, each in hourly.items()
         }
-        numbers += [
-            number(
-                ("million", "a million answer tokens, at this rate", unit),
-                of_rate,
-                formula="GPUs of the fleet x price / (3600 x rate x answer tokens) x 1,000,000: idle time is in it",
-                inputs={**inputs, "rate": (rate, "1/s")},
-                source=source,
-                assumed=True,
-            ),
-            number(
-                ("hour", "an hour of the fleet", unit),
-                hourly,
-                formula="replicas x GPUs of one x price",
-                inputs={"a GPU-hour": (price.of_gpu_hour, unit), "GPUs of one": (gpus, "")},
-                source=source,
-                assumed=True,
-            ),
-        ]
-    return SizedPart(MONEY, numbers)
+        yield number(
+            ("million", "a million answer tokens, at this rate", unit),
+            of_rate,
+            formula="GPUs of the fleet x price / (3600 x rate x answer tokens) x 1,000,000: idle time is in it",
+            inputs={**inputs, "rate": (rate, "1/s")},
+            source=source,
+        )
+        yield number(
+            ("hour", "an hour of the fleet", unit),
+            hourly,
+            formula="replicas x GPUs of one x price",
+            inputs={"a GPU-hour": (price.of_gpu_hour, unit), "GPUs of one": (gpus, "")},
+            source=source,
+        )
 
 
 FLEET, QUEUE, APART, START = "fleet", "limits of the queue", "prefill and decode apart", "start of a replica"

@@ -75,21 +75,19 @@ def memory_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]:
     yield _kv_room(sizing, taken, memory)
 
 
-def _adapters(sizing: SizingInputs, memory: GpuMemory) -> list[Predicted]:
+def _adapters(sizing: SizingInputs, memory: GpuMemory) -> Iterator[Predicted]:
     limits, shape = sizing.limits, sizing.shape
     if not limits.adapters:
-        return []
+        return
     sizes = {"adapters": (limits.adapters, ""), "rank": (limits.adapter_rank, ""), "layers": (shape.layers, "")}
-    return [
-        number(
-            ("adapters", "LoRA slots", "bytes"),
-            memory.adapters,
-            formula="max-loras x layers x sum of in + out of the adapted matrices x max-lora-rank x 2 / TP",
-            inputs=sizes,
-            source="vLLM reserves the slots at start",
-            assumed=True,
-        )
-    ]
+    yield number(
+        ("adapters", "LoRA slots", "bytes"),
+        memory.adapters,
+        formula="max-loras x layers x sum of in + out of the adapted matrices x max-lora-rank x 2 / TP",
+        inputs=sizes,
+        source="vLLM reserves the slots at start",
+        assumed=True,
+    )
 
 
 def _kv_room(sizing: SizingInputs, taken: Considered, memory: GpuMemory) -> Predicted:
