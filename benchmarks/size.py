@@ -33,10 +33,10 @@ from inferdoc.simulate.pod import engine_config
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Length, PoolSpec, Scenario, Stream
+from inferdoc.sizing.build import EXPECTED
 from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.request import sized_for_request
-from inferdoc.sizing.shares import EXPECTED
 from inferdoc.source.open import open_source
 
 WARM, SECONDS = 120.0, 600.0

@@ -21,8 +21,8 @@ from process_cost import Spent
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection, TierPrice
+from inferdoc.cost.bill import billed
 from inferdoc.cost.model import Bill, BillRow
-from inferdoc.cost.request import billed
 from inferdoc.simulate import fleet as simulated
 from inferdoc.source.open import open_source
 from tests.cost.planted import SMALL, Fleet, planted, scenario

@@ -44,11 +44,11 @@ from inferdoc.simulate.scenario import (
 from inferdoc.simulate.workload import scaled
 from inferdoc.source.open import open_source
 from inferdoc.whatif.answer import calibrated_as_observed, changed_for_request
+from inferdoc.whatif.live import observed_for_request
 from inferdoc.whatif.model import SAME
-from inferdoc.whatif.pairs import observed_for_request
 from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
 from inferdoc.whatif.run_simulation import PlayedPool, played
-from inferdoc.whatif.settings import settings_for_request, side_of
+from inferdoc.whatif.setting import settings_for_request, side_of
 
 MINUTES, CLOSING_SECONDS = 20.0, 10.0
 """Of the history: its length, and the scrape that closes the last minute."""

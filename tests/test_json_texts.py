@@ -33,7 +33,7 @@ from inferdoc.source.find_server import responding
 from inferdoc.source.open import open_source
 from inferdoc.source.recognise import _speaks_prometheus
 from inferdoc.verify.answer import _document
-from inferdoc.verify.ledger import ledger_lines
+from inferdoc.verify.model import ledger_lines
 from tests.source.fake_server import Answer, serving
 
 DEEP = 100_000

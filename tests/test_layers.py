@@ -44,7 +44,7 @@ LAYERS = (
     ("installed",),
     ("extras",),
     ("errors",),
-    ("version", "cycles"),
+    ("version", "cycles", "json_document"),
 )
 DEPTH = {part: depth for depth, parts in enumerate(LAYERS) for part in parts}
 ALLOWED = {

@@ -10,7 +10,7 @@ import pytest
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.incidents.record import Record
 from inferdoc.store import Store
-from inferdoc.verify.ledger import appended
+from inferdoc.verify.model import appended
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.judging.model import SourceInfo
 
 SEVERITIES = ("info", "warning")
@@ -134,7 +135,7 @@ class AuditTiming(msgspec.Struct):
     samples: int
 
 
-class Audit(msgspec.Struct, rename={"schema_": "schema"}):
+class Audit(JsonDocument, rename={"schema_": "schema"}):
     """The whole document. states: highest cost first; accepted: those that the configuration accepts; not_applicable:
     states of features that are not in use."""
 
@@ -150,7 +151,3 @@ class Audit(msgspec.Struct, rename={"schema_": "schema"}):
     not_applicable: list[str]
     pools: list[AuditedPool]
     timing: AuditTiming
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from inferdoc.audit.window_data import BUSY_CLOCK, Watched, mean_of_rows
-from inferdoc.capacity.speculation import DRAFT_COST, expected_tokens
+from inferdoc.capacity.step_time import DRAFT_COST, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit

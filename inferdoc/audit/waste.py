@@ -14,7 +14,7 @@ import numpy as np
 from inferdoc.audit.quantities import QUANTITIES, longer_step, middle, pool_mean
 from inferdoc.audit.role_imbalance import partners, use_of_pools
 from inferdoc.audit.window_data import Watched
-from inferdoc.capacity.speculation import DRAFT_COST
+from inferdoc.capacity.step_time import DRAFT_COST
 from inferdoc.judging.view import Unit
 
 STEPS = ("running", "generation_tokens_rate", "prefill_tokens_rate", "request_rate")

@@ -13,7 +13,7 @@ import yaml
 
 from inferdoc.backtest.recording import RecordingLabels
 from inferdoc.backtest.replay import STEP_SECONDS, Firing, RuleSet
-from inferdoc.generate.matchers import Matcher, read_matchers
+from inferdoc.generate.alertmanager import Matcher, read_matchers
 from inferdoc.times import length_of
 
 GROUP_WAIT = "30s"

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from inferdoc.bench.fields import PER_SECOND, Fields, rate_agrees
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import PER_SECOND, Drive, Fields, LatencySpread, LoadLevel, rate_agrees
 
 TOOL = "AIPerf"
 MAJOR = "1"
@@ -42,7 +41,7 @@ def levels(fields: Fields) -> list[LoadLevel]:
     served, seconds = rate.number("avg", above=0.0), _seconds(fields.part("benchmark_duration"), "avg")
     completed = round(fields.part("request_count").number("avg", above=0.0))
     rate_agrees(rate, "avg", served, completed, seconds)
-    drive, asked = _driven(fields)
+    drive, requested = _driven(fields)
     failed = round(_average(fields, "error_request_count") or 0.0)
     _not_of_the_warmup(fields, completed + failed)
     answer, warnings = _answer_tokens(fields)
@@ -52,7 +51,7 @@ def levels(fields: Fields) -> list[LoadLevel]:
             TOOL,
             _model(fields),
             drive,
-            asked,
+            requested,
             served,
             seconds,
             completed,
@@ -72,7 +71,7 @@ def _average(fields: Fields, key: str) -> float | None:
 
 def _not_of_the_warmup(fields: Fields, ended: int) -> None:
     """Raises InferdocError for the file that AIPerf writes of a warm-up, phases/NAME/ beside the one of the run: only
-    its folder and its number of requests tell it."""
+    its folder and its number of requests identify it."""
     phases = _input(fields).parts("phases") if _input(fields).has("phases") else []
     warm = [phase for phase in phases if WARMUP in (phase.values.get("name"), phase.values.get("kind"))]
     sent = [phase.known("requests") for phase in phases if phase not in warm]
@@ -94,7 +93,7 @@ def _answer_tokens(fields: Fields) -> tuple[float | None, tuple[str, ...]]:
     side = "low" if counted > of_server else "high"
     off = abs(of_server / counted - 1.0)
     words = f"AIPerf counted {counted:,.4g} tokens an answer, the server {of_server:,.4g}: its TPOT is {off:.0%} {side}"
-    return of_server, (f"{words}; --use-server-token-count, or the model's own --tokenizer, mends it",)
+    return of_server, (f"{words}; --use-server-token-count, or the model's own --tokenizer, corrects it",)
 
 
 def _seconds(part: Fields, key: str) -> float:

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.bench.curve import Curve, behind, rushed
-from inferdoc.bench.level import LoadLevel
+from inferdoc.bench.curve import Curve, LoadLevel, behind, rushed
 from inferdoc.forecast.capacity import SPREAD, Verdict, crossing, left_for_good, twice_low_load
 from inferdoc.sizing.model import Predicted
 from inferdoc.slo.objective import Objective
@@ -24,15 +23,15 @@ EMPTYING = 0.05
 
 
 def numbers(curve: Curve, objectives: Sequence[Objective]) -> tuple[list[Predicted], list[str]]:
-    """What a curve proves, and what it cannot tell."""
+    """What a curve proves, and what it does not show."""
     if curve.drive == "burst":
-        return [_highest(curve)], ["all requests came at once: their latency tells how many there were, no usable rate"]
+        return [_highest(curve)], ["all requests came at once: their latency shows how many there were, no usable rate"]
     found = bounds(curve, objectives)
-    told, notes = list(_usable(curve, found, objectives)), [*_unknown(found), *cautions(curve)]
+    proved, notes = list(_usable(curve, found, objectives)), [*_unknown(found), *cautions(curve)]
     knot = knee(curve)
     if knot is not None and knot.rate is not None:
-        told.append(_knee(curve, knot))
-    return [*told, _highest(curve)], notes
+        proved.append(_knee(curve, knot))
+    return [*proved, _highest(curve)], notes
 
 
 def _usable(curve: Curve, found: Sequence[Bound], objectives: Sequence[Objective]) -> Iterator[Predicted]:
@@ -142,18 +141,19 @@ def cautions(curve: Curve) -> Iterator[str]:
     if brief < LEAST_SECONDS:
         yield f"a level lasted {figure(brief, 's')}; under {LEAST_SECONDS // 60} min a queue has no time to show"
     if any(level.prompt_tokens is None or level.output_tokens is None for level in curve.levels):
-        yield "the files tell no lengths: the rates hold for these requests alone, whatever they were"
+        yield "the files have no lengths: the rates hold for these requests alone, whatever they were"
     low = max(level.emptying / level.seconds for level in curve.levels)
     if low > EMPTYING and curve.drive == "rate":
         yield f"at the end of a level the server only emptied: rates served are up to {100 * low:.0f} % low"
     slow = [level for level in curve.levels if behind(level)]
     if slow:
-        served, asked = figure(slow[0].kept_up, "1/s"), figure(slow[0].asked, "1/s")
-        yield f"from {asked} on the server fell behind ({served} served): latencies there grow with the run"
+        served, requested = figure(slow[0].kept_up, "1/s"), figure(slow[0].requested, "1/s")
+        yield f"from {requested} on the server fell behind ({served} served): latencies there grow with the run"
     for level in curve.levels:
         if rushed(level):
-            asked, served = figure(level.asked, "1/s"), figure(level.served, "1/s")
-            yield f"where {asked} was requested, {served} were served: the client sent no less, and the level counts so"
+            requested, served = figure(level.requested, "1/s"), figure(level.served, "1/s")
+            words = f"where {requested} was requested, {served} were served"
+            yield f"{words}: the client sent no less, and the level counts so"
     yield from dict.fromkeys(warning for level in curve.levels for warning in level.warnings)
 
 
@@ -182,8 +182,8 @@ KNEE_SIGNALS = ("ttft_p99", "tpot_request_p99", "itl_p99")
 @dataclass(frozen=True)
 class Bound:
     """verdict: as of a replica's capacity; rate, low, high: requests/s, high None without an upper bound; read: the
-    signal that the files hold in place of the one promised; kept, broken: what it read at the two levels beside the
-    rate; early: requests/s of a lower level that broke it, though a higher one kept it; why: of a rate that is not
+    signal that the files hold in place of that of the objective; kept, broken: what it read at the two levels beside
+    the rate; early: requests/s of a lower level that broke it, though a higher one kept it; why: of a rate that is not
     known."""
 
     signal: str
@@ -205,7 +205,7 @@ def bounds(curve: Curve, objectives: Sequence[Objective]) -> list[Bound]:
 
 
 def knee(curve: Curve) -> Bound | None:
-    """Where a p99 latency stays at twice its value at low load; None where too few levels, or too alike, tell it."""
+    """Where a p99 latency stays at twice its value at low load; None where too few levels, or too alike, show it."""
     served = curve.served
     if len(served) < FEWEST_LEVELS or served[-1] < SPREAD * served[0]:
         return None
@@ -231,7 +231,7 @@ def _bound(curve: Curve, signal: str, limit: float | None) -> Bound:
     known = [each for each in readings if each is not None]
     if len(known) < len(readings):
         lacking = "no level" if not known else f"{len(known)} of {len(readings)} levels"
-        return Bound(signal, limit, "unknown", why=f"{lacking} tells {signal}")
+        return Bound(signal, limit, "unknown", why=f"{lacking} has {signal}")
     values, read = np.array([value for value, _ in known]), max(name for _, name in known)
     served, line = curve.served, twice_low_load(values) if limit is None else limit
     first, at = left_for_good(values > line), crossing(served, values, line)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from inferdoc.bench.fields import Fields
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import Drive, Fields, LatencySpread, LoadLevel
 
 TOOL = "GuideLLM"
 VERSIONS = (1, 2)
@@ -54,7 +53,7 @@ def _title(fields: Fields) -> str:
 
 
 def _level(whole: Fields, fields: Fields, left_out: tuple[str, ...] = ()) -> LoadLevel:
-    drive, asked = _driven(fields.part("config").part("strategy"))
+    drive, requested = _driven(fields.part("config").part("strategy"))
     metrics = fields.part("metrics")
     totals = metrics.part("request_totals")
     completed = totals.count("successful")
@@ -70,7 +69,7 @@ def _level(whole: Fields, fields: Fields, left_out: tuple[str, ...] = ()) -> Loa
         TOOL,
         _model(whole, fields),
         drive,
-        asked,
+        requested,
         served,
         seconds,
         completed,
@@ -101,7 +100,7 @@ def _driven(strategy: Fields) -> tuple[Drive, float | None]:
 
 
 def _model(whole: Fields, fields: Fields) -> str:
-    """As the backend had it, which asks the server where nobody named one; else as it was requested."""
+    """As the backend had it, which queries the server if none is given; else as it was requested."""
     backend = fields.part("config").values.get("backend")
     if isinstance(backend, Mapping) and backend.get("model"):
         return Fields(fields.file, backend, f"{fields.path}config.backend.").text("model")

@@ -4,29 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted
+from inferdoc.slo.objective import Objective
 
 BENCH_SCHEMA_ID = "inferdoc.bench/v1"
 
 
-class Limit(msgspec.Struct, frozen=True):
-    """An objective. limit: in `unit` (s, or ratio for the share of failed requests); assumed: promised to nobody."""
-
-    signal: str
-    limit: float
-    unit: str
-    source: str
-    assumed: bool
-
-
-class LevelRow(msgspec.Struct, frozen=True):
-    """One level. asked: requests/s, or requests at a time, by `drive`; served: requests/s; seconds: of the measurement;
-    latencies: signal -> seconds; within: whether it keeps all objectives that it tells of, None where it tells of none;
-    marks: what to know about it."""
+class LevelRow(msgspec.Struct, frozen=True, rename={"requested": "asked"}):
+    """One level. requested: requests/s, or requests at a time, by `drive`; served: requests/s; seconds: of the
+    measurement; latencies: signal -> seconds; within: whether it keeps all objectives that it has readings of, None
+    where it has none; marks: what to know about it."""
 
     file: str
     drive: str
-    asked: float | None
+    requested: float | None
     served: float
     seconds: float
     completed: int
@@ -86,18 +78,14 @@ class ProductionBeside(msgspec.Struct, frozen=True):
     notes: list[str]
 
 
-class BenchAnswer(msgspec.Struct):
+class BenchAnswer(JsonDocument):
     """Everything. assumed: what nobody gave."""
 
     schema: str
     inferdoc_version: str
     model: str
     summary: str
-    objectives: list[Limit]
+    objectives: list[Objective]
     curves: list[BenchCurve]
     production: ProductionBeside | None
     assumed: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

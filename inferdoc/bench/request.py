@@ -11,12 +11,9 @@ from typing import Any
 from inferdoc import __version__
 from inferdoc.bench import aiperf, guidellm, vllm_serve
 from inferdoc.bench.bounds import marks, numbers
-from inferdoc.bench.compare import beside
-from inferdoc.bench.curve import Curve, curves, of_one_model
-from inferdoc.bench.fields import Fields
-from inferdoc.bench.level import LoadLevel
-from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, Limit
-from inferdoc.bench.production import ProductionPool
+from inferdoc.bench.compare import ProductionPool, beside
+from inferdoc.bench.curve import Curve, Fields, LoadLevel, curves, of_one_model
+from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool
@@ -27,27 +24,28 @@ SHOWN = ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99", "itl_p9
 
 
 def benched_for_request(
-    asked: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None
+    options: Mapping[str, Any], catalogue: Catalogue, live: ProductionPool | None = None
 ) -> BenchAnswer:
     """What the result files prove at the objectives. live: the pool beside them. Raises InferdocError."""
-    levels = of_one_model(levels_of(asked["files"]), asked.get("model"))
+    levels = of_one_model(levels_of(options["files"]), options.get("model"))
     place = ("", "") if live is None else (live.pool.cluster, live.pool.namespace)
-    pool = Pool(*place, levels[0].model, "both", asked.get("tier") or "unknown")
-    held = objectives(asked.get("objective") or (), catalogue.slos, pool)
+    pool = Pool(*place, levels[0].model, "both", options.get("tier") or "unknown")
+    chosen = objectives(options.get("objective") or (), catalogue.slos, pool)
     several = curves(levels)
-    told = [_told(curve, held) for curve in several]
+    results = [_proved_by(curve, chosen) for curve in several]
     assumed = [
         f"{one.signal} within {figure(one.limit, one.unit)}: {one.source}; --objective sets another"
-        for one in held
+        for one in chosen
         if one.assumed
     ]
-    if live is not None and asked.get("replicas") is None:
-        assumed.append("one replica was behind the benchmark; --replicas tells of more")
-    limits = [Limit(one.signal, one.limit, one.unit, one.source, one.assumed) for one in held]
+    if live is not None and options.get("replicas") is None:
+        assumed.append("one replica was behind the benchmark; --replicas sets another number")
     production = None
     if live is not None:
-        production = beside(_longest(several), live, asked.get("replicas") or 1, asked.get("tier"))
-    return BenchAnswer(BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(told), limits, told, production, assumed)
+        production = beside(_longest(several), live, options.get("replicas") or 1, options.get("tier"))
+    return BenchAnswer(
+        BENCH_SCHEMA_ID, __version__, levels[0].model, _summary(results), chosen, results, production, assumed
+    )
 
 
 def _longest(several: Sequence[Curve]) -> Curve:
@@ -59,19 +57,19 @@ def _longest(several: Sequence[Curve]) -> Curve:
     return max(fitting, key=lambda curve: len(curve.levels))
 
 
-def _told(curve: Curve, held: Sequence[Objective]) -> BenchCurve:
-    proved, notes = numbers(curve, held)
-    rows = [_row(level, held) for level in curve.levels]
+def _proved_by(curve: Curve, chosen: Sequence[Objective]) -> BenchCurve:
+    proved, notes = numbers(curve, chosen)
+    rows = [_row(level, chosen) for level in curve.levels]
     return BenchCurve(curve.title, dict(curve.levels[0].settings), rows, proved, notes)
 
 
-def _row(level: LoadLevel, held: Sequence[Objective]) -> LevelRow:
+def _row(level: LoadLevel, chosen: Sequence[Objective]) -> LevelRow:
     latencies = {name: seen[0] for name in SHOWN if (seen := level.reading(name)) is not None and seen[1] == name}
-    read = [(seen[0], one.limit) for one in held if (seen := level.reading(one.signal)) is not None]
+    read = [(seen[0], one.limit) for one in chosen if (seen := level.reading(one.signal)) is not None]
     return LevelRow(
         level.file,
         level.drive,
-        level.asked,
+        level.requested,
         level.served,
         level.seconds,
         level.completed,
@@ -84,9 +82,9 @@ def _row(level: LoadLevel, held: Sequence[Objective]) -> LevelRow:
     )
 
 
-def _summary(told: Sequence[BenchCurve]) -> str:
-    levels = how_many(sum(len(curve.levels) for curve in told), "level")
-    rates = [rate for curve in told if (rate := curve.number("usable_rate")) is not None and rate.value is not None]
+def _summary(results: Sequence[BenchCurve]) -> str:
+    levels = how_many(sum(len(curve.levels) for curve in results), "level")
+    rates = [rate for curve in results if (rate := curve.number("usable_rate")) is not None and rate.value is not None]
     if not rates:
         return f"{levels}; no rate is proved to keep the objectives"
     words = [
@@ -125,9 +123,9 @@ def _levels(fields: Fields) -> list[LoadLevel]:
 
 def _as_sent(level: LoadLevel) -> LoadLevel:
     """A rate at which all requests come in no time is a burst, whatever it was called."""
-    if level.drive != "rate" or level.asked is None or level.completed / level.asked > AT_ONCE * level.seconds:
+    if level.drive != "rate" or level.requested is None or level.completed / level.requested > AT_ONCE * level.seconds:
         return level
-    return replace(level, drive="burst", asked=None)
+    return replace(level, drive="burst", requested=None)
 
 
 def _documents(path: str) -> Iterator[Fields]:

@@ -8,8 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from inferdoc.bench.fields import Fields, rate_agrees
-from inferdoc.bench.level import Drive, LatencySpread, LoadLevel
+from inferdoc.bench.curve import Drive, Fields, LatencySpread, LoadLevel, rate_agrees
 
 TOOL = "vllm bench serve"
 STATISTIC = re.compile(r"(?P<what>mean|median|p(?P<percent>[\d.]+))_(?P<name>ttft|tpot|itl|e2el)_ms")
@@ -36,7 +35,7 @@ def levels(fields: Fields) -> list[LoadLevel]:
         raise fields.fault("completed", "0 requests ended well; there is nothing to read")
     seconds, served = fields.number("duration", above=0.0), fields.number("request_throughput", above=0.0)
     rate_agrees(fields, "request_throughput", served, completed, seconds)
-    drive, asked = _driven(fields)
+    drive, requested = _driven(fields)
     failed = fields.count("failed") if fields.has("failed") else max(0, fields.count("num_prompts") - completed)
     return [
         LoadLevel(
@@ -44,7 +43,7 @@ def levels(fields: Fields) -> list[LoadLevel]:
             TOOL,
             fields.text("model_id"),
             drive,
-            asked,
+            requested,
             served,
             seconds,
             completed,

@@ -65,10 +65,10 @@ def compared(
 
 
 def _needed(shares: tuple[float, float], margin: float, size: float, scale: float, z: float) -> int:
-    """Events of the candidate that decide: first those that tell a difference of the margin; with these, those that
-    tell the difference seen from the margin."""
+    """Events of the candidate that decide: first those that show a difference of the margin; with these, those that
+    distinguish the difference seen from the margin."""
     share, usual = shares
-    # Where almost all are bad, none can be worse by the margin: what tells it on the way there counts.
+    # Where almost all are bad, none can be worse by the margin: what shows it on the way there counts.
     base = min(usual, 1.0 - margin)
     first = arm_size(base, base + margin, z)
     gap = max(abs(margin - (share - usual)), CLOSEST * margin)
@@ -130,7 +130,7 @@ Z_ONE_SIDED_95, Z_POWER_80 = 1.645, 0.842
 
 
 def arm_size(stable: float, canary: float, alpha: float = Z_ONE_SIDED_95, power: float = Z_POWER_80) -> int:
-    """Requests per arm that tell two bad shares (0..1) apart: (z_alpha + z_power)^2 (p1 q1 + p2 q2) / (p2 - p1)^2.
+    """Requests per arm that distinguish two bad shares (0..1): (z_alpha + z_power)^2 (p1 q1 + p2 q2) / (p2 - p1)^2.
     Times a design effect of 2 to 5, as requests of one minute go together."""
     spread = stable * (1.0 - stable) + canary * (1.0 - canary)
     return math.ceil((alpha + power) ** 2 * spread / (canary - stable) ** 2)

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
+
 CANARY_SCHEMA_ID = "inferdoc.canary/v1"
 Decision = Literal["pass", "fail", "unknown"]
 
@@ -55,7 +57,7 @@ class GuardAnswer(msgspec.Struct, frozen=True):
     broken: bool
 
 
-class CanaryAnswer(msgspec.Struct, rename={"from_": "from"}):
+class CanaryAnswer(JsonDocument, rename={"from_": "from"}):
     """Everything. from, until: the windows that were compared; interval: how often the intervals hold
     the true difference (0..1); needed: more requests of the candidate; reasons: why it is not known; assumed: what
     nobody gave."""
@@ -78,7 +80,3 @@ class CanaryAnswer(msgspec.Struct, rename={"from_": "from"}):
     reasons: list[str]
     notes: list[str]
     assumed: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

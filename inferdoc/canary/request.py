@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 
 from inferdoc import __version__
-from inferdoc.canary.arms import arms
-from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Margins, checks, strictest
-from inferdoc.canary.guards import Guard, guards, warm, words
+from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Guard, Margins, checks, guards, strictest, warm, words
 from inferdoc.canary.interval import ALIKE, ONE_SIDED, Ratio, ShareDifference, compared, ratio
 from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
-from inferdoc.canary.pairs import ArmsWatched
+from inferdoc.canary.pairs import ArmsWatched, arms
 from inferdoc.capacity.service_level import joint_share
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
@@ -30,24 +28,24 @@ from inferdoc.words import figure, how_many, lasting
 
 FORMULA = (
     "bad / all of the candidate less bad / all of the stable pods in the same windows; Newcombe's interval over "
-    "requests / design effect, which a bootstrap of blocks of windows tells"
+    "requests / design effect, from a bootstrap of blocks of windows"
 )
 
 
 def canary_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> CanaryAnswer:
-    """Holds the candidate against the stable pods. Raises InferdocError, SourceError."""
-    match = tuple(matcher(text) for text in asked.get("labels") or ())
-    history = read_history(source, catalogue, assignments_of(config.pods), asked["since"], asked["until"], match)
-    groups = arms(history.fleet.members, asked["candidate"], asked.get("baseline"))
+    """Compares the candidate with the stable pods. Raises InferdocError, SourceError."""
+    match = tuple(matcher(text) for text in options.get("labels") or ())
+    history = read_history(source, catalogue, assignments_of(config.pods), options["since"], options["until"], match)
+    groups = arms(history.fleet.members, options["candidate"], options.get("baseline"))
     watched = ArmsWatched(history, groups)
-    wanted = objectives(asked.get("objective") or (), catalogue.slos, groups.pool)
-    held = [one for one in wanted if one.signal != ERRORS]  # of errors the margin counts, whatever is usual
-    found, lacking = checks(watched, held, _margins(asked))
+    chosen = objectives(options.get("objective") or (), catalogue.slos, groups.pool)
+    limits = [one for one in chosen if one.signal != ERRORS]  # of errors the margin counts, whatever is usual
+    found, lacking = checks(watched, limits, _margins(options))
     requests = next(check for check in found if check.kind == "errors").counts.of
-    windows = (requests > 0).all(axis=0) & warm(watched, length_of(asked["warmup"], "--warmup"))
-    answered = [one for check in found if (one := _asked(check, windows, asked["looks"])) is not None]
+    windows = (requests > 0).all(axis=0) & warm(watched, length_of(options["warmup"], "--warmup"))
+    answered = [one for check in found if (one := _seen(check, windows, options["looks"])) is not None]
     alike = guards(watched, windows, requests) if windows.any() else []
     count = float(requests[0, windows].sum())
     decision, reasons, needed = decided(answered, alike, count)
@@ -58,38 +56,38 @@ def canary_for_request(
         CANARY_SCHEMA_ID,
         __version__,
         source.location,
-        *_stretch(watched, windows),
+        *_ends(watched, windows),
         int(windows.sum()),
         watched.grid.step_ms / 1000,
         decision,
-        1 - 2 * ONE_SIDED / asked["looks"],
+        1 - 2 * ONE_SIDED / options["looks"],
         _summary(decision, reasons, answered, count, seconds, needed),
         _arm(groups.candidate, 0, answered, windows, requests, seconds),
         _arm(groups.stable, 1, answered, windows, requests, seconds),
-        [_told(one) for one in answered],
+        [_answer(one) for one in answered],
         [GuardAnswer(g.name, g.title, g.unit, g.candidate, g.stable, g.ratio, g.broken) for g in alike],
         needed,
         reasons,
         [*(words(guard) for guard in alike if guard.broken and words(guard) not in reasons), *lacking],
-        _assumed(held, asked),
+        _assumed(limits, options),
     )
 
 
 def exit_code(answer: CanaryAnswer) -> int:
-    """0: the candidate may go on; 1: it serves worse; 3: that is not known yet."""
+    """0: the candidate may continue; 1: it serves worse; 3: that is not known yet."""
     codes = {"pass": ExitCode.OK, "fail": ExitCode.FINDINGS, "unknown": ExitCode.UNKNOWN}
     return codes[answer.decision]
 
 
-def _margins(asked: Mapping[str, Any]) -> Margins:
-    given = {name: asked.get(f"{name}_margin") for name in ("promise", "usual", "errors")}
+def _margins(options: Mapping[str, Any]) -> Margins:
+    given = {name: options.get(f"{name}_margin") for name in ("promise", "usual", "errors")}
     return Margins(**{name: getattr(DEFAULT_MARGINS, name) if v is None else v for name, v in given.items()})
 
 
-def _assumed(held: Sequence[Objective], asked: Mapping[str, Any]) -> list[str]:
-    limits = [
+def _assumed(limits: Sequence[Objective], options: Mapping[str, Any]) -> list[str]:
+    defaults = [
         f"{one.signal} within {figure(one.limit, one.unit)}: {one.source}; --objective sets another"
-        for one in held
+        for one in limits
         if one.assumed
     ]
     margins = {
@@ -97,14 +95,14 @@ def _assumed(held: Sequence[Objective], asked: Mapping[str, Any]) -> list[str]:
         "--usual-margin": ("usual", "requests slower than nine in ten now"),
         "--errors-margin": ("errors", "failed or refused requests"),
     }
-    return limits + [
+    return defaults + [
         f"{figure(getattr(DEFAULT_MARGINS, name), 'ratio')} more {words} are put up with; {flag} sets another margin"
         for flag, (name, words) in margins.items()
-        if asked.get(f"{name}_margin") is None
+        if options.get(f"{name}_margin") is None
     ]
 
 
-def _asked(check: Check, windows: np.ndarray, looks: int) -> CheckSeen | None:
+def _seen(check: Check, windows: np.ndarray, looks: int) -> CheckSeen | None:
     counts = check.counts.at(windows)
     if not (counts.of.sum(axis=1) > 0).all():
         return None
@@ -116,7 +114,7 @@ def _asked(check: Check, windows: np.ndarray, looks: int) -> CheckSeen | None:
     return CheckSeen(check, compared(counts, check.margin, looks, at_most), times)
 
 
-def _stretch(watched: ArmsWatched, windows: np.ndarray) -> tuple[str, str]:
+def _ends(watched: ArmsWatched, windows: np.ndarray) -> tuple[str, str]:
     grid = watched.grid
     used = np.flatnonzero(windows) if windows.any() else np.array([0, grid.count - 1])
     ends = [(grid.start_ms + int(place) * grid.step_ms) / 1000 for place in (used[0], used[-1])]
@@ -126,23 +124,23 @@ def _stretch(watched: ArmsWatched, windows: np.ndarray) -> tuple[str, str]:
 def _arm(
     members: Sequence[Member],
     place: int,
-    asked: Sequence[CheckSeen],
+    several: Sequence[CheckSeen],
     windows: np.ndarray,
     requests: np.ndarray,
     seconds: float,
 ) -> ArmSeen:
     count = float(requests[place, windows].sum())
     rate = count / seconds if seconds else 0.0
-    promised = strictest([one.check for one in asked])
+    strict = strictest([one.check for one in several])
     goodput = None
-    if len(promised) == len(GOOD):
-        counted = [one.seen for one in asked if one.check in promised or one.check.kind == "errors"]
+    if len(strict) == len(GOOD):
+        counted = [one.seen for one in several if one.check in strict or one.check.kind == "errors"]
         low, high = joint_share([1 - (seen.candidate, seen.stable)[place] for seen in counted])
         goodput = (low * rate / len(members), high * rate / len(members))
     return ArmSeen(sorted(member.shown for member in members), round(count), rate, goodput)
 
 
-def _told(one: CheckSeen) -> CheckAnswer:
+def _answer(one: CheckSeen) -> CheckAnswer:
     check, seen = one.check, one.seen
     return CheckAnswer(
         check.name,
@@ -166,13 +164,13 @@ def _told(one: CheckSeen) -> CheckAnswer:
 
 
 def _summary(
-    decision: Decision, reasons: Sequence[str], asked: Sequence[CheckSeen], count: float, seconds: float, needed: int
+    decision: Decision, reasons: Sequence[str], several: Sequence[CheckSeen], count: float, seconds: float, needed: int
 ) -> str:
     over = f"over {how_many(round(count), 'request')} of the candidate in {lasting(seconds)}"
     if decision == "pass":
         return f"no worse than the stable pods {over}"
     if decision == "fail":
-        worst = max((one for one in asked if one.decision == "fail"), key=lambda one: one.seen.low - one.check.margin)
+        worst = max((one for one in several if one.decision == "fail"), key=lambda one: one.seen.low - one.check.margin)
         limit = "" if worst.check.limit is None else f" {figure(worst.check.limit, 's')}"
         shares = f"{figure(worst.seen.candidate, 'ratio')}, {figure(worst.seen.stable, 'ratio')} on the stable pods"
         slower = "" if worst.times is None else f"; {worst.times.value:.3g} times the mean"
@@ -209,35 +207,35 @@ class CheckSeen:
         return self.check.kind != "errors"
 
 
-def decided(asked: Sequence[CheckSeen], guards: Sequence[Guard], requests: float) -> tuple[Decision, list[str], int]:
+def decided(several: Sequence[CheckSeen], guards: Sequence[Guard], requests: float) -> tuple[Decision, list[str], int]:
     """The decision, why it is not known, and how many more requests of the candidate it takes (0 where more of them do
     not help)."""
     broken = [guard for guard in guards if guard.broken]
     void = [words(guard) for guard in broken if guard.voids == "any"]
-    worse = [one for one in asked if one.decision == "fail"]
+    worse = [one for one in several if one.decision == "fail"]
     loaded = [words(guard) for guard in broken if guard.voids == "worse"]
     certain = [one for one in worse if not (one.latency and (loaded or void))]
     if requests < LEAST_REQUESTS:
-        more = _more(asked, requests)
+        more = _more(several, requests)
         return "unknown", [_lacking(more)], more
     if certain:
         return "fail", [], 0
     if void or (worse and loaded):
         return "unknown", [*void, *loaded], 0
-    if any(one.decision == "unknown" for one in asked):
-        more = _more(asked, requests)
+    if any(one.decision == "unknown" for one in several):
+        more = _more(several, requests)
         return "unknown", [_lacking(more)], more
     return "pass", [], 0
 
 
-def _more(asked: Sequence[CheckSeen], requests: float) -> int:
+def _more(several: Sequence[CheckSeen], requests: float) -> int:
     """Requests beyond those seen. Of gaps between tokens there are many in a request: in their proportion."""
-    wanted = [
+    missing = [
         one.seen.needed * requests / one.seen.requests[0] - requests
-        for one in asked
+        for one in several
         if one.decision == "unknown" and one.seen.requests[0] > 0
     ]
-    return max(1, round(max([*wanted, LEAST_REQUESTS - requests])))
+    return max(1, round(max([*missing, LEAST_REQUESTS - requests])))
 
 
 def _lacking(more: int) -> str:

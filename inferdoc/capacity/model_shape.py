@@ -7,9 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from inferdoc.capacity.kv_bytes import KvLayers
-from inferdoc.capacity.layer_plan import CHOSEN, EXPERTS, Layer, plan_layers
-from inferdoc.capacity.model_config import ModelConfig
+from inferdoc.capacity.memory import KvLayers
+from inferdoc.capacity.model_config import CHOSEN, EXPERTS, Layer, ModelConfig, plan_layers
 from inferdoc.capacity.model_weights import (
     delta_shape,
     feed_width,
@@ -36,7 +35,7 @@ included: more is another model (own choice)."""
 class ModelShape:
     """parameters, active (per token), routed (in experts that tokens choose), unquantised (embeddings, head): counts;
     attention_width: query heads x head size; mlp: width of the dense layers, 0 with experts; dtype: of the weights as
-    published, "" where the config does not tell; max_len: tokens of the longest context, 0 where it does not tell;
+    published, "" if unknown; max_len: tokens of the longest context, 0 if unknown;
     counted: from the layers, not by its makers; published: bytes of the checkpoint, None where the config gives no
     dtype; exact: these bytes are those of an index of weights; prediction: heads for more than one token, which are not
     in any of these."""

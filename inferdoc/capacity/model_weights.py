@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from inferdoc.capacity.layer_plan import EXPERTS, Layer, Mixer
-from inferdoc.capacity.model_config import ModelConfig
+from inferdoc.capacity.model_config import EXPERTS, Layer, Mixer, ModelConfig
 
 SHARED_WIDTH = (
     "shared_expert_intermediate_size", "moe_shared_expert_intermediate_size", "shared_intermediate_size",

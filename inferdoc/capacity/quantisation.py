@@ -196,7 +196,7 @@ class _Scheme:
         return self._refuse("quant_method", method)
 
     def _group(self, groups: Mapping[str, Any]) -> str | tuple[str, float]:
-        """Of compressed-tensors. Groups of several formats are told apart by their targets, which only names do."""
+        """Of compressed-tensors. Groups of different formats are refused."""
         found = {self._of_group(group) for group in groups.values()}
         if len(found) != 1:
             self._refuse("config_groups", f"{len(found)} groups of different formats")

@@ -1,12 +1,11 @@
-"""Prefix hits as a function of how long an unused block lives, from the gaps between uses, and the memory that takes.
+"""Prefix hits as a function of the life of an unused block, from the gaps between uses.
 
-vLLM tells gaps of a sample of blocks, when a block is evicted: those between its last four hits. A block that told some
-also had a first hit, whose gap is taken to be like them. All other hits (those of hot blocks before the last four) are
-known by their number and by their mean gap: the blocks lived for so long between birth and last hit.
+vLLM reports gaps of a sample of blocks, when a block is evicted: those between its last four hits. A block with such
+gaps also had a first hit, whose gap is taken to be like them. All other hits (those of hot blocks before the last four)
+are known by their number and by their mean gap: the blocks lived for so long between birth and last hit.
 
 Sizes follow from hits by the law of working sets (Denning and Schwartz 1972): a cache that keeps blocks for a moment
-longer is larger by what was written in that moment.
-"""
+longer is larger by what was written in that moment."""
 
 from __future__ import annotations
 
@@ -17,11 +16,39 @@ from typing import Literal
 
 import numpy as np
 
+
+@dataclass(frozen=True)
+class PrefixCache:
+    """tokens: KV tokens of an engine; usage: share that running requests hold; computed, generated: tokens/s that are
+    written into it."""
+
+    tokens: float
+    usage: float
+    computed: float
+    generated: float
+
+    @property
+    def life(self) -> float:
+        """Seconds that a block lives unused."""
+        return block_life_seconds(self.tokens, self.usage, self.computed + self.generated)
+
+
+def block_life_seconds(tokens: float, usage: float, written: float) -> float:
+    """Seconds that an unused block lives: C (1 - u) / tokens written per second."""
+    return tokens * (1.0 - usage) / written
+
+
+def life_gain(memory: float, usage: float) -> float:
+    """Life of a block with so many times the memory over that of now: (m - u) / (1 - u), as running requests take no
+    more of it."""
+    return (memory - usage) / (1.0 - usage)
+
+
 BELOW, BEYOND, FARTHEST = 400, 600, 1e3
 """Lives at which a curve is worked out: below that of now, beyond it, and up to how many times."""
 
-GAPS_TOLD = 3
-"""Gaps that one block tells at most (vLLM, v1/core/kv_cache_metrics.py)."""
+GAPS_REPORTED = 3
+"""Most gaps that are reported of one block (vLLM, v1/core/kv_cache_metrics.py)."""
 
 Placing = Literal["low", "middle", "high"]
 """How much of what is not known hits in a smaller cache."""
@@ -62,16 +89,16 @@ class ReuseCounts:
         return self.lives * self.hits / (self.looked - self.hits + self.generated)
 
     @property
-    def told(self) -> float:
-        """Share of the hits whose gap is told, or is like those told."""
-        like_them = float(self.gaps.sum()) * (1.0 + 1.0 / GAPS_TOLD)
+    def reported(self) -> float:
+        """Share of the hits whose gap is reported, or is like those reported."""
+        like_them = float(self.gaps.sum()) * (1.0 + 1.0 / GAPS_REPORTED)
         return min(1.0, like_them / self.followed) if self.followed > 0 else 0.0
 
     @property
-    def untold_gap(self) -> float:
+    def unreported_gap(self) -> float:
         """Mean seconds before any other hit."""
-        seconds = self.lived - self.idle - self.gap_seconds * (1.0 + 1.0 / GAPS_TOLD)
-        number = self.followed * (1.0 - self.told)
+        seconds = self.lived - self.idle - self.gap_seconds * (1.0 + 1.0 / GAPS_REPORTED)
+        number = self.followed * (1.0 - self.reported)
         return max(0.0, seconds) / number if number > 0 else 0.0
 
 
@@ -108,20 +135,20 @@ class HitCurve:
 
 
 def hit_curve(counts: ReuseCounts, placing: Placing = "middle", steady: float | None = None) -> HitCurve:
-    """The curve that counts show. placing: how gaps lie in their buckets, and the untold ones about their mean. Beyond
+    """The curve that counts show. placing: how gaps lie in their buckets, and the others about their mean. Beyond
     the life of now gaps end as they begin to before it, as exponentials; of those that do not begin to, every doubling
     of the life adds as much as the last one did. steady: instead every doubling adds so many times that, of all."""
-    told, life, untold = counts.told, counts.life, min(counts.untold_gap, counts.life)
+    reported, life, unreported = counts.reported, counts.life, min(counts.unreported_gap, counts.life)
 
     def kept(lives: np.ndarray) -> np.ndarray:
-        of_untold = untold_kept(lives, untold, life, placing)
-        return told * _told_kept(lives, counts, placing) + (1.0 - told) * of_untold
+        of_unreported = unreported_kept(lives, unreported, life, placing)
+        return reported * _reported_kept(lives, counts, placing) + (1.0 - reported) * of_unreported
 
-    early, half = (float(each) for each in _told_kept(np.array([life / 4.0, life / 2.0]), counts, placing))
-    untold_half = float(untold_kept(np.array([life / 2.0]), untold, life, placing)[0])
+    early, half = (float(each) for each in _reported_kept(np.array([life / 4.0, life / 2.0]), counts, placing))
+    unreported_half = float(unreported_kept(np.array([life / 2.0]), unreported, life, placing)[0])
     parts = (
-        (told, half, exponential_end(half - early, 1.0 - half, life)),
-        (1.0 - told, untold_half, _untold_end(untold, life)),
+        (reported, half, exponential_end(half - early, 1.0 - half, life)),
+        (1.0 - reported, unreported_half, _unreported_end(unreported, life)),
     )
     alike = [share * (1.0 - at_half) for share, at_half, (_, rate) in parts if rate <= 0 or steady is not None]
     gain = counts.share * sum(alike) * (1.0 if steady is None else steady)
@@ -140,8 +167,8 @@ def exponential_end(before: float, last: float, life: float) -> tuple[float, flo
     return last * step**2 / (1.0 - step**2), -4.0 * math.log(step) / life
 
 
-def _told_kept(lives: np.ndarray, counts: ReuseCounts, placing: Placing) -> np.ndarray:
-    """Of the gaps that are told. Above the life of now there is none: what lies there came of quieter hours."""
+def _reported_kept(lives: np.ndarray, counts: ReuseCounts, placing: Placing) -> np.ndarray:
+    """Of the gaps that are reported. Above the life of now there is none: what lies there came of quieter hours."""
     life = counts.life
     inside = counts.bounds < life
     edges = np.concatenate([[0.0], counts.bounds[inside], [life]])
@@ -156,7 +183,7 @@ def _told_kept(lives: np.ndarray, counts: ReuseCounts, placing: Placing) -> np.n
     return np.asarray(shares[np.minimum(np.searchsorted(edges, lives, side="left"), len(edges) - 1)])
 
 
-def untold_kept(lives: np.ndarray, mean: float, life: float, placing: Placing) -> np.ndarray:
+def unreported_kept(lives: np.ndarray, mean: float, life: float, placing: Placing) -> np.ndarray:
     """Of gaps of which only the mean is known, and that none is above the life of now: an exponential cut off there;
     low and high are what any distribution of that mean can do (Markov's inequality, from either side)."""
     if mean <= 0:
@@ -174,7 +201,7 @@ def untold_kept(lives: np.ndarray, mean: float, life: float, placing: Placing) -
     return np.asarray(np.where(lives >= life, 1.0, share))
 
 
-def _untold_end(mean: float, life: float) -> tuple[float, float]:
+def _unreported_end(mean: float, life: float) -> tuple[float, float]:
     """The same of gaps of which the mean is known; (0, 0) where it lies so high that they do not come to an end."""
     if mean <= 0:
         return 0.0, 1.0 / life

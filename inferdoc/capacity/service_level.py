@@ -1,9 +1,119 @@
-"""Capacity at a service level: who meets it, how many replicas it takes, where to stop queueing."""
+"""Formulas of a service level: waits and queues, replicas, goodput and price."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
+Z90, Z95 = 1.282, 1.645
+"""Of the standard normal."""
+
+
+def queue_seconds(service: float, rate: float, variation: float = 0.0) -> float:
+    """Mean wait for one prefill server: M/D/1, rate x D^2 / (2 (1 - rate x D)) (as DistServe has it), times 1 + C^2
+    where service times vary (Pollaczek and Khinchine). service: seconds; rate: requests/s; variation: C, standard
+    deviation over mean. Infinite from full use on."""
+    busy = rate * service
+    return rate * service**2 * (1.0 + variation**2) / (2.0 * (1.0 - busy)) if busy < 1.0 else math.inf
+
+
+def queue_variance(service: float, rate: float, variation: float = 0.0) -> float:
+    """Variance of the same wait, seconds squared: W^2 + rate x E[D^3] / (3 (1 - rate x D)) (Takacs). Service times are
+    taken as lognormal, of which E[D^3] = D^3 (1 + C^2)^3."""
+    busy = rate * service
+    if busy >= 1.0:
+        return math.inf
+    third = service**3 * (1.0 + variation**2) ** 3
+    return queue_seconds(service, rate, variation) ** 2 + rate * third / (3.0 * (1.0 - busy))
+
+
+def slot_wait(slots: float, busy: float, occupied: float, variation: float = 0.0) -> tuple[float, float]:
+    """Share of the requests that wait for one of so many slots (of KV cache, of --max-num-seqs) of which so many are
+    busy on average, and how long these wait on average: Erlang's C, and occupied (1 + C^2) / 2 / (slots - busy) (Allen
+    and Cunneen). occupied: seconds for which a request keeps its slot; variation: C of these. 0..1 and seconds; all of
+    them for ever from full use on."""
+    whole = max(1, int(slots))
+    if busy >= whole:
+        return 1.0, math.inf
+    blocked = 1.0
+    for slot in range(1, whole + 1):
+        blocked = busy * blocked / (slot + busy * blocked)
+    waits = blocked / (1.0 - busy / whole * (1.0 - blocked))
+    return waits, occupied * (1.0 + variation**2) / 2.0 / (whole - busy)
+
+
+def gamma_quantile(mean: float, variance: float, z: float = Z95) -> float:
+    """A quantile of what is never negative, from mean and variance, taken as gamma (Wilson and Hilferty); z: of the
+    standard normal, 1.645 for 95 %."""
+    if not math.isfinite(mean) or variance <= 0.0 or mean <= 0.0:
+        return mean
+    shape = mean**2 / variance
+    return float(mean * max(0.0, 1.0 - 1.0 / (9.0 * shape) + z / (3.0 * math.sqrt(shape))) ** 3)
+
+
+def p95_with_some_waiting(mean: float, variance: float, waits: float, wait: float) -> float:
+    """95th percentile of a time that is taken as gamma, to which some requests add a wait of their own: those over it
+    for the one reason and those over it for the other make up a twentieth. waits: share that waits; wait: their mean
+    seconds, taken as exponential."""
+    alone = gamma_quantile(mean, variance)
+    if waits <= 0.0 or wait <= 0.0:
+        return alone
+    if not math.isfinite(wait):
+        return math.inf
+
+    def beyond(seconds: float) -> float:
+        late = waits * math.exp(-max(0.0, seconds - mean) / wait)
+        if variance <= 0.0 or mean <= 0.0:
+            return late
+        shape = mean**2 / variance
+        z = ((seconds / mean) ** (1.0 / 3.0) - 1.0 + 1.0 / (9.0 * shape)) * 3.0 * math.sqrt(shape)
+        return late + math.erfc(z / math.sqrt(2.0)) / 2.0
+
+    low, high = alone, alone + wait * max(0.0, math.log(waits / 0.01)) + 4.0 * math.sqrt(max(0.0, variance))
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if beyond(middle) > 0.05 else (low, middle)
+    return high
+
+
+def colocated_itl_seconds(step: float, streams: float, prefill: float, output_tokens: float) -> float:
+    """Mean time between tokens where prefill shares the GPU: T(B) + B x prefill seconds / O: while a stream makes its O
+    tokens, as many prompts as there are streams come by."""
+    return step + streams * prefill / output_tokens
+
+
+def longest_stall_seconds(chunk_tokens: float, seconds_per_token: float) -> float:
+    """The longest gap between two tokens: one full chunk of a prompt."""
+    return chunk_tokens * seconds_per_token
+
+
+def lognormal_variation(mean: float, p95: float) -> float:
+    """Standard deviation over mean of lengths with this mean and 95th percentile, taken as lognormal; where no
+    lognormal has so long a tail, that of the longest."""
+    reach = max(0.0, Z95**2 - 2.0 * math.log(max(1.0, p95 / mean)))
+    return math.sqrt(math.exp((Z95 - math.sqrt(reach)) ** 2) - 1.0)
+
+
+def lognormal_p95(mean: float, variation: float) -> float:
+    """The 95th percentile of a lognormal of this mean and standard deviation over mean."""
+    sigma = math.sqrt(math.log(1.0 + variation**2))
+    return mean * math.exp(Z95 * sigma - sigma**2 / 2.0)
+
+
+def live_context_variation(prompt: tuple[float, float], output: tuple[float, float]) -> float:
+    """Standard deviation over mean of the context of a running request. prompt, output: mean tokens and C. A running
+    answer is somewhere in a lognormal one that was met by its length: E[x^2] = O^2 (1 + C^2)^3 / 3."""
+    (prompts, of_prompts), (answers, of_answers) = prompt, output
+    done = answers * (1.0 + of_answers**2) / 2.0
+    squared = answers**2 * (1.0 + of_answers**2) ** 3 / 3.0
+    return math.sqrt((prompts * of_prompts) ** 2 + squared - done**2) / (prompts + done)
+
+
+def live_context_tokens(prompt: float, output: float, output_variation: float = 0.0) -> float:
+    """Mean context of a running request at a moment: its prompt, and half of an answer, long answers being met more
+    often: O (1 + C^2) / 2. Tokens."""
+    return prompt + output * (1.0 + output_variation**2) / 2.0
+
 
 BREAKER = 0.85
 """A breaker opens at 80-90 % of the largest safe queue (field guide to sizing LLM inference, section 9.4)."""

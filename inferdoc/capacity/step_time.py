@@ -1,9 +1,130 @@
-"""Seconds of an engine step: arithmetic against memory traffic, published figures times the shares reached."""
+"""Seconds of an engine step: whole steps, steps by their parts, and steps with drafts."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class StepRates:
+    """One replica. tensor: GPUs of a rank; weights: bytes of one rank's dense part and of all experts; dense, routed:
+    active parameters of a token in each; the rest are rates that one GPU reaches: gemm, experts (FLOP/s in matrices and
+    in experts), read, read_experts, cache (bytes/s), attention, latent (FLOP/s of prompts and of decode with MLA).
+    padding: tokens by which the tile of each expert is filled up; launches: seconds of a step that grow with nothing;
+    latent_flop: of a stream for each token of its context; slow: factor on all."""
+
+    tensor: int
+    ranks: int
+    weights: Weights
+    dense: float
+    routed: float
+    gemm: float
+    experts: float
+    read: float
+    read_experts: float
+    cache: float
+    attention: float
+    latent: float
+    padding: float
+    launches: float
+    latent_flop: float = 0.0
+    slow: float = 1.0
+
+    def matrices(self, of_rank: float, of_all: float) -> float:
+        """Seconds of the matrices over so many tokens of the busiest rank and of all ranks, launches included: dense
+        part and experts after each other, each the longer of arithmetic and of reading its weights once."""
+        read = self.weights.dense / (self.tensor * self.read)
+        dense = max(2.0 * self.dense * of_rank / (self.tensor * self.gemm), read)
+        return (dense + self._routed(of_all) + self.launches) * self.slow
+
+    def _routed(self, tokens: float) -> float:
+        weights, gpus = self.weights, self.tensor * self.ranks
+        if not weights.experts:
+            return 0.0
+        cover = weights.read(tokens) - weights.dense
+        used = cover / weights.routed
+        # Each expert in use computes whole tiles: tokens that fill them up count as its own do.
+        padded = tokens + self.padding * weights.experts / weights.chosen * used
+        arithmetic = 2.0 * self.routed * padded / (gpus * self.experts)
+        return max(arithmetic, cover / (gpus * self.read_experts))
+
+    def cached(self, streams: float, bytes_of_each: float, context: float) -> float:
+        """Seconds to attend to the cache of so many streams of a rank. bytes_of_each: on one GPU; context: tokens. MLA
+        multiplies each query head with the whole latent, which may take longer than to read it."""
+        arithmetic = streams * self.latent_flop * context / (self.tensor * self.latent)
+        return max(streams * bytes_of_each / self.cache, arithmetic) * self.slow
+
+    def prompt(self, flop: float) -> float:
+        """Seconds of the attention of prompts over themselves."""
+        return flop / (self.tensor * self.attention) * self.slow
+
+
+def attention_flop(width: int, growing: int, windowed: int, window: int, tokens: float) -> float:
+    """FLOP of causal attention over a prompt: 2 x width x S^2 in each layer, 4 x width x S x window in those with one.
+    width: query heads x head size."""
+    return 2.0 * width * (growing * tokens**2 + 2.0 * windowed * tokens * min(tokens, window))
+
+
+def latent_decode_flop(heads: int, latent: int, rope: int, layers: int) -> float:
+    """FLOP of a decode token for each token of its context with MLA, whose queries are absorbed into the latent: scores
+    over latent and positions, and values over the latent. latent: values cached, positions included."""
+    return 2.0 * heads * (2 * latent - rope) * layers
+
+
+DRAFT_COST = 0.05
+"""Time of a drafted token over that of a plain step: a small draft head (own choice)."""
+DRAFT_HEAD_COSTS = (0.02, 0.10)
+"""From the smallest draft head to the largest (own choice; n-grams cost nothing, small models up to 0.3)."""
+
+
+def expected_tokens(chance: float, draft_length: int) -> float:
+    """Tokens per verification step where each drafted token is accepted with this chance, independent of the others:
+    (1 - a^(k+1)) / (1 - a) (Leviathan, Kalman, Matias: Fast inference from transformers via speculative decoding)."""
+    return sum(chance**position for position in range(draft_length + 1))
+
+
+def tokens_per_step(accepted: Sequence[float], draft_length: int) -> float:
+    """1 + A1 + ... + Ak. accepted: share of drafts whose first i tokens were all accepted, as vLLM counts by position;
+    beyond the last it goes on falling by its last ratio."""
+    shares = list(accepted[:draft_length])
+    while len(shares) < draft_length:
+        before = shares[-2] if len(shares) > 1 else 1.0
+        shares.append(shares[-1] * shares[-1] / before if before else 0.0)
+    return 1.0 + sum(shares)
+
+
+def speculative_speedup(
+    accepted: Sequence[float], draft_length: int, draft_cost: float, longer: Callable[[int], float]
+) -> float:
+    """Speed with drafts over that without: tokens / (r(k) + k x c). draft_cost: time of a drafted token over that of a
+    plain step, as DRAFT_COST; longer: r(k), a step over k + 1
+    times the tokens against a plain one."""
+    return tokens_per_step(accepted, draft_length) / (longer(draft_length) + draft_length * draft_cost)
+
+
+def best_draft_length(
+    accepted: Sequence[float], draft_cost: float, longer: Callable[[int], float], longest: int | None = None
+) -> int:
+    """The draft length that yields most, 0 where none pays."""
+    lengths = range((len(accepted) if longest is None else longest) + 1)
+    return max(lengths, key=lambda k: speculative_speedup(accepted, k, draft_cost, longer))
+
+
+def break_even_tokens(draft_length: float, draft_cost: float) -> float:
+    """Tokens a step must yield for speculation to pay: 1 + k x c, c being the time of a drafted token over that of a
+    step of the target (same source; a batch that is short of compute needs more)."""
+    return 1.0 + draft_length * draft_cost
+
+
+def break_even_chance(draft_length: int, draft_cost: float) -> float:
+    """The chance of a drafted token to be accepted at which speculation breaks even, by bisection. 0..1."""
+    target, low, high = break_even_tokens(draft_length, draft_cost), 0.0, 1.0
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if expected_tokens(middle, draft_length) < target else (low, middle)
+    return high
 
 
 @dataclass(frozen=True)

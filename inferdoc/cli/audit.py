@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inferdoc.cli import messages, options
+from inferdoc.cli import options
+from inferdoc.cli.answers import print_answer
 from inferdoc.cli.streams import show
 
 if TYPE_CHECKING:
@@ -53,7 +54,9 @@ def command(**params: Any) -> int:
     readable.
     """
     from inferdoc.audit.request import audited, exit_code
-    from inferdoc.report import render_audit
+    from inferdoc.report.audit_html import audit_html
+    from inferdoc.report.audit_markdown import audit_markdown
+    from inferdoc.report.audit_text import audit_text
 
     config = options.configuration()
     catalogue = options.catalogue(config)
@@ -62,9 +65,7 @@ def command(**params: Any) -> int:
     source = options.source(config, params)
     with options.working(f"reading {source.location}"):
         answer = audited(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_audit(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(answer.source.warnings)
+    print_answer(answer, params, audit_text, warnings=answer.source.warnings, markdown=audit_markdown, html=audit_html)
     return exit_code(answer, params["fail_on"])
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
-from inferdoc.cli.streams import show
+from inferdoc.cli.answers import print_answer
 
 
 @click.command("bench", short_help="Find curve, knee and usable rate in load test results.")
@@ -43,9 +43,9 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage or unreadable file, 4 source not readable.
     """
-    from inferdoc.bench.production import production_for_request
+    from inferdoc.bench.compare import production_for_request
     from inferdoc.bench.request import benched_for_request
-    from inferdoc.report import render_bench
+    from inferdoc.report.bench_text import bench_text
 
     config = options.configuration()
     catalogue, live = options.catalogue(config), None
@@ -56,6 +56,5 @@ def command(**params: Any) -> int:
     elif params["store"] or params["prometheus"] or params["replicas"]:
         raise click.UsageError("--store, --prometheus and --replicas require --against POOL")
     answer = benched_for_request(params, catalogue, live)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_bench(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
+    print_answer(answer, params, bench_text)
     return 0

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
-from inferdoc.cli.streams import show
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 
 SHARE = click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True)
 
@@ -56,13 +56,8 @@ def command(**params: Any) -> int:
     Exit codes: 0 pass, 1 fail, 2 usage, 3 not decided yet, 4 source not readable.
     """
     from inferdoc.canary.request import canary_for_request, exit_code
-    from inferdoc.report import render_canary
+    from inferdoc.report.canary_text import canary_text
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"reading {source.location}"):
-        answer = canary_for_request(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_canary(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
+    answer, warnings = answer_from_source(params, canary_for_request)
+    print_answer(answer, params, canary_text, warnings=warnings)
     return exit_code(answer)

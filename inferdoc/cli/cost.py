@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
-from inferdoc.cli.streams import show
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 
 
 @click.command("cost", short_help="Report cost per token and request, and wasted GPU time.")
@@ -45,15 +46,13 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage, 3 part of the data was not read, 4 source not readable or without engines.
     """
-    from inferdoc.cost.request import billed
-    from inferdoc.report import render_bill
+    from inferdoc.cost.bill import billed
+    from inferdoc.report.cost_export import cost_csv, cost_metrics
+    from inferdoc.report.cost_html import cost_html
+    from inferdoc.report.cost_text import cost_text
     from inferdoc.source.base import incomplete
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"reading {source.location}"):
-        answer = billed(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_bill(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
-    return 3 if incomplete(source.warnings) else 0
+    answer, warnings = answer_from_source(params, billed)
+    html = partial(cost_html, verbose=params["verbose"])
+    print_answer(answer, params, cost_text, warnings=warnings, csv=cost_csv, html=html, prometheus=cost_metrics)
+    return 3 if incomplete(warnings) else 0

@@ -74,7 +74,7 @@ def command(**params: Any) -> int:
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
     from inferdoc.watch.rounds import Glance, Watch
-    from inferdoc.whatif.predict_steps import predict_steps
+    from inferdoc.whatif.answer import predict_steps
 
     config = options.configuration()
     catalogue = options.catalogue(config)

@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 from inferdoc.cli.forecast import ZONE_HELP, calendar_options, model_options
 from inferdoc.cli.per_pool import per_pool
-from inferdoc.cli.streams import show
 
 REPLICAS = "Replicas that count. Default: those of the peak, or of now where they are more."
 
@@ -44,15 +44,11 @@ def command(**params: Any) -> int:
     """
     from inferdoc.forecast.command import spoken_zone
     from inferdoc.headroom.request import headroom_for_request
-    from inferdoc.report import render_headroom
+    from inferdoc.report.headroom_html import headroom_html
+    from inferdoc.report.headroom_text import headroom_metrics, headroom_text
     from inferdoc.source.base import incomplete
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
     params["zone"] = spoken_zone(params["zone"])
-    with options.working(f"reading {source.location}"):
-        answer = headroom_for_request(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_headroom(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
-    return 0 if answer.pools and not incomplete(source.warnings) else 3
+    answer, warnings = answer_from_source(params, headroom_for_request)
+    print_answer(answer, params, headroom_text, warnings=warnings, html=headroom_html, prometheus=headroom_metrics)
+    return 0 if answer.pools and not incomplete(warnings) else 3

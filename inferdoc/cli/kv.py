@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
-from inferdoc.cli.streams import show
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 
 
 @click.command("kv", short_help="Estimate the savings of prefix caching by cache size.")
@@ -40,13 +40,8 @@ def command(**params: Any) -> int:
     Exit codes: 0 success, 2 usage, or a pool without prefix caching, 3 not enough data, 4 source not readable.
     """
     from inferdoc.kv.answer import kv_for_request
-    from inferdoc.report import render_kv
+    from inferdoc.report.kv import kv_html, kv_text
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"reading {source.location}"):
-        answer = kv_for_request(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_kv(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
+    answer, warnings = answer_from_source(params, kv_for_request)
+    print_answer(answer, params, kv_text, warnings=warnings, html=kv_html)
     return 0 if answer.other_sizes else 3

@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from inferdoc.cli import options
+from inferdoc.cli.answers import print_answer
 from inferdoc.cli.streams import show
 
 COUNT = click.IntRange(min=1, max=10_000_000)
@@ -86,13 +87,13 @@ def command(**params: Any) -> int:
     Exit codes: 0 success, 2 usage, or a model that does not fit or meets no objective, 4 source not readable.
     """
     from inferdoc.cost.prices import priced
-    from inferdoc.report import render_decision, render_size
-    from inferdoc.report.size_text import steps_text
+    from inferdoc.report.decision import decision_html, decision_text
+    from inferdoc.report.size_text import size_text, steps_text
+    from inferdoc.sizing.answer import sizing_steps
     from inferdoc.sizing.cascade import cascaded
     from inferdoc.sizing.decision import compared, decided
     from inferdoc.sizing.live import live_for_request
     from inferdoc.sizing.request import sized_for_request, sizing_inputs, with_slo
-    from inferdoc.sizing.steps import sizing_steps
 
     config = options.configuration()
     catalogue, like = options.catalogue(config), None
@@ -104,7 +105,6 @@ def command(**params: Any) -> int:
         raise click.UsageError("--store and --prometheus require --like POOL")
     params = with_slo(params)
     prices = priced(config.prices, params["price"], catalogue.tiers.tiers)
-    colour = options.coloured() and params["output"] == "text"
     if (params["escalate_to"] is None) != (params["escalated"] is None):
         raise click.UsageError("--escalate-to and --escalated are needed together")
     if compared(params):
@@ -116,7 +116,7 @@ def command(**params: Any) -> int:
             raise click.UsageError("--steps needs one tier, without --escalate-to and --batch")
         decide = decided if params["escalate_to"] is None else cascaded
         decision = decide(params, catalogue, prices)
-        show(render_decision(decision, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
+        print_answer(decision, params, decision_text, html=decision_html)
         return 0
     if params["steps"]:
         if params["output"] != "text" or like is not None:
@@ -127,5 +127,5 @@ def command(**params: Any) -> int:
     if params["output"] == "html":
         raise click.UsageError("-o html requires --tier any or --tier a,b")
     answer = sized_for_request(params, catalogue, like, prices)
-    show(render_size(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
+    print_answer(answer, params, size_text)
     return 0

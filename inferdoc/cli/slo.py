@@ -31,7 +31,7 @@ def show(**params: Any) -> int:
     Exit codes: 0 all evaluated objectives are met, 1 one is missed, 2 usage, 3 not enough data, 4 source not readable.
     """
     from inferdoc.report.slo_text import as_json, as_text
-    from inferdoc.slo.show import exit_code, shown
+    from inferdoc.slo.attainment import exit_code, shown
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)
@@ -69,8 +69,8 @@ def suggest(**params: Any) -> int:
     Exit codes: 0 at least one suggestion, 2 usage, 3 not enough data, 4 source not readable.
     """
     from inferdoc.report.slo_text import as_json, as_toml, as_yaml
-    from inferdoc.slo.show import chosen_pools, opened, suggested_code
-    from inferdoc.slo.suggest import Strictness, suggestions
+    from inferdoc.slo.attainment import chosen_pools, opened
+    from inferdoc.slo.suggest import Strictness, suggested_code, suggestions
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)

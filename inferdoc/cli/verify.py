@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 from inferdoc.cli.streams import show
 
 
@@ -33,9 +34,9 @@ def command(**params: Any) -> int:
     Exit codes: 0 helped or no difference, 1 worse, 2 usage, or too little time on a side, 3 not enough data, 4 source
     not readable.
     """
-    from inferdoc.report import render_ledger, render_verification
+    from inferdoc.report.verify_text import render_ledger, verify_text
     from inferdoc.verify.answer import exit_code, verified
-    from inferdoc.verify.ledger import appended, ledger_lines, ledger_path
+    from inferdoc.verify.model import appended, ledger_lines, ledger_path
 
     config = options.configuration()
     store = None if params["prometheus"] else options.store_path(config, params["store"])
@@ -43,11 +44,7 @@ def command(**params: Any) -> int:
     if params["listed"]:
         show(render_ledger(ledger_lines(path), params["output"]))
         return 0
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"reading {source.location}"):
-        answer = verified(source, config, catalogue, params)
+    answer, warnings = answer_from_source(params, verified)
     appended(path, answer)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_verification(answer, params["output"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
+    print_answer(answer, params, verify_text, warnings=warnings)
     return exit_code(answer)

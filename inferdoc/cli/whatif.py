@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import messages, options
-from inferdoc.cli.streams import show
+from inferdoc.cli import options
+from inferdoc.cli.answers import answer_from_source, print_answer
 
 
 @click.command("whatif", short_help="Predict a change with a simulator calibrated on a pool.")
@@ -47,14 +47,9 @@ def command(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage, or a pool that cannot be calibrated, 4 source not readable.
     """
-    from inferdoc.report import render_whatif
+    from inferdoc.report.whatif_text import whatif_text
     from inferdoc.whatif.answer import whatif_for_request
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"playing what {source.location} shows"):
-        answer = whatif_for_request(source, config, catalogue, params)
-    colour = options.coloured() and params["output"] == "text"
-    show(render_whatif(answer, params["output"], verbose=params["verbose"], colour=colour), coloured=colour)
-    messages.warn(source.warnings)
+    answer, warnings = answer_from_source(params, whatif_for_request)
+    print_answer(answer, params, whatif_text, warnings=warnings)
     return 0

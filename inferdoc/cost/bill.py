@@ -1,32 +1,85 @@
-"""From accounts to the document: rows by pool, model, tier, hour or day, the whole, and what must be said of them;
-tenants by what their router counted, and tiers that would do the work for less."""
+"""Make the bill from accounts: rows, notes, cheaper tiers, tenants, and a cascade of two models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
 from inferdoc import __version__
 from inferdoc.capacity.disaggregation import LEAST_NVLINK
+from inferdoc.capacity.service_level import escalated_price, routed_price
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Term, Tier
+from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection
-from inferdoc.cost.causes import CAUSES
 from inferdoc.cost.gather import Sum, add_account
-from inferdoc.cost.ledger import Account
-from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CheaperTier, Ground, Priced
+from inferdoc.cost.ledger import CAUSES, Account
+from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CascadeSummary, CheaperTier, Ground, Priced
 from inferdoc.cost.prices import price_notes
-from inferdoc.cost.reading import Piece
-from inferdoc.errors import SourceError
+from inferdoc.cost.reading import Piece, pieces
+from inferdoc.errors import InferdocError, SourceError
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.model import stamp
 from inferdoc.sizing.fleet_part import WORTH
 from inferdoc.slo.attainment import place_text
+from inferdoc.source.base import incomplete
 from inferdoc.source.frame import Entity
+from inferdoc.source.identified import Identified
 from inferdoc.source.plan import BY
 from inferdoc.words import how_many
+
+
+def billed(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Bill:
+    """The requested bill. params: the values of the command's options by name. Raises SourceError where the source
+    cannot be read, or holds no engine in the interval, InferdocError for a cascade of fewer than two models."""
+    share, by = params.get("cascade"), params.get("by")
+    if share is not None and by != "model":
+        raise InferdocError("--cascade compares models: give --by model")
+    found = list(pieces(source, config, catalogue, params))
+    bill = bill_of(found, by or "pool", config.prices, catalogue, source.location)
+    bill = replace(bill, notes=[*(f"incomplete: {line}" for line in incomplete(source.warnings)), *bill.notes])
+    if share is None:
+        return bill
+    ground = Ground("cascade", CASCADE_FORMULA, CASCADE_SOURCE)
+    return replace(bill, cascade=cascade_summary(bill.rows, share), grounds=[*bill.grounds, ground])
+
+
+CASCADE_FORMULA = (
+    "routed: share x small + (1 - share) x large; handed on: small + (1 - share) x large, since the small model sees "
+    "every request; small and large: the cheapest and the most expensive model by a request that was served"
+)
+CASCADE_SOURCE = "figures of the rows; requests are taken to be alike on both"
+
+
+def cascade_summary(rows: Sequence[BillRow], share: float) -> CascadeSummary:
+    """Of the cheapest and the most expensive row. share: of the requests that the cheapest one would answer. Raises
+    InferdocError where fewer than two have a price of a request."""
+    if not 0 < share < 1:
+        raise InferdocError(f"--cascade {share:g}: expected a share above 0 and below 1, 0.7 for 70 %")
+    priced = [
+        (row.figures.request.money, row)
+        for row in rows
+        if row.figures.request is not None and row.figures.request.money is not None
+    ]
+    if len(priced) < 2:
+        raise InferdocError(
+            "--cascade: two models with requests and a price are needed; set [prices.tiers] in inferdoc.toml"
+        )
+    (small, cheapest), (large, costliest) = (of(priced, key=lambda each: each[0]) for of in (min, max))
+    return CascadeSummary(
+        cheapest.name,
+        costliest.name,
+        share,
+        small,
+        large,
+        routed_price(share, small, large),
+        escalated_price(1.0 - share, small, large),
+    )
+
 
 IN_TIME: Mapping[str, str] = {"hour": "%Y-%m-%d %H:00", "day": "%Y-%m-%d"}
 NAMES: Mapping[str, Callable[[Pool], str]] = {
@@ -101,17 +154,17 @@ def _priced(found: Sequence[Piece], prices: PricesSection, used: Mapping[str, fl
     reserved or spot."""
     rows = _gathered(found, lambda pool, when: pool.tier)
     plain = {tier for tier, price in prices.tiers.items() if price.reserved is None and price.spot is None}
-    told = []
+    found_prices = []
     for tier, hours in sorted(used.items()):
         money = rows[tier].row(tier).whole.money
         paid = None if money is None or not hours else money / hours
-        told.append(Priced(tier, prices.per_gpu_hour(tier) if tier in plain else paid, hours))
-    return told
+        found_prices.append(Priced(tier, prices.per_gpu_hour(tier) if tier in plain else paid, hours))
+    return found_prices
 
 
 def sums(piece: Piece, name: Callable[[Pool, float], str], into: dict[str, Sum] | None = None) -> dict[str, Sum]:
     """The accounts of a piece, added up by name. name: of a pool and a time in Unix seconds."""
-    held = {} if into is None else into
+    totals = {} if into is None else into
     pools = {account.unit.member.pool for account in piece.accounts}
     apart = {pool.family for pool in pools if pool.role == "prefill"}
     names = {pool: np.array([name(pool, float(when)) for when in piece.middles]) for pool in pools}
@@ -120,20 +173,20 @@ def sums(piece: Piece, name: Callable[[Pool, float], str], into: dict[str, Sum] 
         pool = account.unit.member.pool
         counted = (pool.role != "decode" or pool.family not in apart), pool.role != "prefill"
         for each in dict.fromkeys(names[pool].tolist()):
-            into_row = held.setdefault(each, Sum())
+            into_row = totals.setdefault(each, Sum())
             add_account(into_row, account, names[pool] == each, piece.rates.of(account), divided[pool], counted)
-    return held
+    return totals
 
 
 def _gathered(found: Sequence[Piece], name: Callable[[Pool, float], str]) -> dict[str, Sum]:
-    held: dict[str, Sum] = {}
+    totals: dict[str, Sum] = {}
     for piece in found:
-        sums(piece, name, held)
-        _add_good(piece, name, held)
-    return held
+        sums(piece, name, totals)
+        _add_good(piece, name, totals)
+    return totals
 
 
-def _add_good(piece: Piece, name: Callable[[Pool, float], str], held: dict[str, Sum]) -> None:
+def _add_good(piece: Piece, name: Callable[[Pool, float], str], totals: dict[str, Sum]) -> None:
     """Requests within the objectives; they are known for a whole piece and not for a part of it."""
     for pool in {account.unit.member.pool for account in piece.accounts}:
         if pool.role == "prefill":
@@ -143,19 +196,19 @@ def _add_good(piece: Piece, name: Callable[[Pool, float], str], held: dict[str, 
         good = piece.good.get(pool)
         for each in names:
             if good is not None and len(names) == 1:
-                held[each].good.append(good)
+                totals[each].good.append(good)
             else:
-                held[each].unknown += served
+                totals[each].unknown += served
 
 
 def _prompts_of(accounts: Sequence[Account]) -> float | None:
     """The share of the working time of like engines that went into prompts."""
-    hours = told = 0.0
+    hours = worked = 0.0
     for account in accounts:
         work = float(account.whole.sum() - account.parts["away"].sum() - account.parts["idle"].sum())
         if account.prompts is not None:
-            hours, told = hours + account.prompts * work, told + work
-    return hours / told if told > 0 else None
+            hours, worked = hours + account.prompts * work, worked + work
+    return hours / worked if worked > 0 else None
 
 
 def _name(by: By) -> Callable[[Pool, float], str]:
@@ -169,8 +222,8 @@ def _at(when: float, by: str) -> str:
     return datetime.fromtimestamp(float(when), UTC).strftime(IN_TIME[by])
 
 
-def _rows(held: Mapping[str, Sum], in_time: bool) -> list[BillRow]:
-    rows = [one.row(name) for name, one in held.items()]
+def _rows(totals: Mapping[str, Sum], in_time: bool) -> list[BillRow]:
+    rows = [one.row(name) for name, one in totals.items()]
     key: Callable[[BillRow], tuple[float, str]] = lambda row: (-(row.whole.money or 0.0), row.name)  # noqa: E731
     if in_time:
         return sorted(rows, key=lambda row: row.name)
@@ -178,9 +231,9 @@ def _rows(held: Mapping[str, Sum], in_time: bool) -> list[BillRow]:
 
 
 def _days(found: Sequence[Piece]) -> list[BillRow]:
-    held = _gathered(found, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}")
-    parts = {name: name.split("\t", 1) for name in sorted(held)}
-    return [held[name].row(pool, day) for name, (day, pool) in parts.items()]
+    totals = _gathered(found, lambda pool, when: f"{_at(when, 'day')}\t{place_text(pool)}")
+    parts = {name: name.split("\t", 1) for name in sorted(totals)}
+    return [totals[name].row(pool, day) for name, (day, pool) in parts.items()]
 
 
 def _of_rates(found: Sequence[Piece], prices: PricesSection) -> list[str]:
@@ -197,7 +250,7 @@ def _of_rates(found: Sequence[Piece], prices: PricesSection) -> list[str]:
         hours, money = (sum(piece.rates.unused[tier][of] for piece in found) for of in (0, 1))
         if hours > 0:
             notes.append(
-                f"{hours:,.3g} GPU-hours of {tier} were committed and held by no engine: {money:,.2f} "
+                f"{hours:,.3g} GPU-hours of {tier} were committed and used by no engine: {money:,.2f} "
                 f"{prices.currency} that are not on this bill"
             )
     return notes
@@ -269,10 +322,7 @@ def gpus_for_one(now: Tier, other: Tier, prompts: float) -> float:
     """GPUs of another tier that do the work of one of this. prompts: share of its time that goes to them."""
     arithmetic = now.bf16_tflops.value / other.bf16_tflops.value
     traffic = now.memory_gbps.value / other.memory_gbps.value
-    return max(
-        prompts * arithmetic + (1.0 - prompts) * traffic,
-        now.memory_gib.value / other.memory_gib.value,
-    )
+    return max(prompts * arithmetic + (1.0 - prompts) * traffic, now.memory_gib.value / other.memory_gib.value)
 
 
 def _link(tier: Tier) -> float:
@@ -285,14 +335,14 @@ COUNTED = {
     "output": Term(rate="llm_d_epp_request_output_tokens_sum"),
     "requests": Term(rate="llm_d_epp_request_total"),
 }
-NOBODY = "(no tenant told)"
+NOBODY = "(unknown tenant)"
 
 
 def by_tenant(found: Sequence[Piece], by_family: Callable[[Piece], dict[str, Sum]]) -> list[BillRow]:
     """A row per tenant, highest cost first, one for models whose tokens no router counts. by_family: bill of each
-    cluster, namespace and model. Raises SourceError where no series tells tenants apart."""
-    held: dict[str, Sum] = {}
-    told = False
+    cluster, namespace and model. Raises SourceError where no series distinguishes tenants."""
+    totals: dict[str, Sum] = {}
+    counted_any = False
     for piece in found:
         counted = {name: _by_family(piece, term) for name, term in COUNTED.items()}
         for family, whole in by_family(piece).items():
@@ -300,13 +350,13 @@ def by_tenant(found: Sequence[Piece], by_family: Callable[[Piece], dict[str, Sum
             for name in ("input", "output"):
                 rows[name] = rows[name] if sum(rows[name].values()) > 0 else rows["requests"]
             names = list(rows["output"]) if sum(rows["output"].values()) > 0 else []
-            told = told or bool(names)
+            counted_any = counted_any or bool(names)
             for name in names or [NOBODY]:
                 inputs, outputs = ((_share(rows[kind], name) if names else 1.0) for kind in ("input", "output"))
-                held.setdefault(name, Sum()).add_share(whole, inputs, outputs)
-    if not told:
-        raise SourceError("no series tells tenants apart: they need llm_d_epp_request_total with fairness_id")
-    return sorted((one.row(name) for name, one in held.items()), key=lambda row: (-row.whole.gpu_hours, row.name))
+                totals.setdefault(name, Sum()).add_share(whole, inputs, outputs)
+    if not counted_any:
+        raise SourceError("no series distinguishes tenants: they need llm_d_epp_request_total with fairness_id")
+    return sorted((one.row(name) for name, one in totals.items()), key=lambda row: (-row.whole.gpu_hours, row.name))
 
 
 def _share(tokens: dict[str, float], name: str) -> float:

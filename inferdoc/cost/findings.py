@@ -1,4 +1,4 @@
-"""What a finding costs an hour while it lasts, where its impact is GPU time that a bill tells apart."""
+"""What a finding costs an hour while it lasts, where its impact is GPU time that a bill lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from inferdoc.audit.api import AuditOptions
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.cost.ledger import known_causes
-from inferdoc.cost.rates import slot_rates
+from inferdoc.cost.prices import slot_rates
 from inferdoc.cost.reading import read_ledger
 from inferdoc.errors import InferdocError
 from inferdoc.judging.model import Diagnosis, Finding

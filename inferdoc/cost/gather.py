@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from inferdoc.cost.causes import CAUSES, USEFUL
-from inferdoc.cost.ledger import Account, known_causes
+from inferdoc.cost.ledger import CAUSES, USEFUL, Account, known_causes
 from inferdoc.cost.model import Amount, BillRow, Figures, Spent
 from inferdoc.cost.prices import each, energy_of, per_million
 from inferdoc.slo.model import Bounds
@@ -54,7 +53,7 @@ class Sum:
         self.prompt_tokens += whole.prompt_tokens * inputs
         self.output_tokens += whole.output_tokens * outputs
         self.requests += whole.requests * outputs
-        self.unmetered += sum(whole.hours.get(name, 0.0) for name in DIVIDED)  # a meter tells no tenants apart
+        self.unmetered += sum(whole.hours.get(name, 0.0) for name in DIVIDED)  # a meter does not distinguish tenants
 
     def amount(self, *parts: str) -> Amount:
         """So many parts together."""

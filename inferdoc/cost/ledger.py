@@ -1,8 +1,8 @@
-"""The GPU time of an interval, engine by engine and slot by slot: where it went, and for how many tokens."""
+"""Divide the GPU time of an interval into causes, by engine and slot, and count its tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from inferdoc.audit.evaluate import judge
 from inferdoc.audit.quantities import to_spare, use_of
 from inferdoc.audit.waste import (
     POSSIBLE_HITS,
+    WASTES,
     missing,
     pace_beside_decoding,
     pace_of,
@@ -19,11 +20,156 @@ from inferdoc.audit.waste import (
     weight,
 )
 from inferdoc.audit.window_data import Watched
+from inferdoc.catalogue.signal import Term
 from inferdoc.catalogue.standing import Standing
-from inferdoc.cost.causes import CAUSES, USEFUL
-from inferdoc.cost.usage import TokenCounts
 from inferdoc.fleet.members import Pool
 from inferdoc.judging.view import Unit
+from inferdoc.slo.attainment import SERVED
+from inferdoc.slo.history import History
+from inferdoc.source.frame import Entity
+from inferdoc.source.plan import BY
+from inferdoc.source.reads import Grid
+
+
+@dataclass(frozen=True)
+class WasteCause:
+    """title: as a report says it; formula: in words; source: the series behind it; bound: "at most" or "at least"."""
+
+    title: str
+    formula: str
+    source: str
+    bound: str | None = None
+
+
+CAUSES: Mapping[str, WasteCause] = {
+    "away": WasteCause(
+        "not serving (starting, down)",
+        "GPUs x time in which the target of a pod is scraped and its engine says nothing",
+        "up, vllm:num_requests_running",
+    ),
+    "idle": WasteCause(
+        "idle",
+        "GPUs x time with no request running and none waiting; of a prefill pod the time in which it computed nothing",
+        "vllm:num_requests_running, vllm:num_requests_waiting",
+    ),
+    "floor": WasteCause(
+        "more replicas than the load needs",
+        "GPUs x (replicas serving - those that carry the load at 60 % use, at least 2), less what was idle",
+        "vllm:kv_cache_usage_perc, vllm:num_requests_running, computed prompt tokens x seconds per token",
+    ),
+    "lost": WasteCause(
+        "work for requests that nobody waited for",
+        "GPU time of the tokens that belong to no finished request: all tokens - those of finished requests",
+        "vllm:prompt_tokens, vllm:generation_tokens, sums of vllm:request_prompt_tokens, _generation_tokens",
+        "at least",
+    ),
+    "recomputed": WasteCause(
+        "computed again after preemption",
+        WASTES["recompute"].formula,
+        "vllm:num_preemptions, vllm:prompt_tokens, vllm:generation_tokens, seconds per computed prompt token",
+    ),
+    "missed": WasteCause(
+        "prefixes that could have hit",
+        f"{WASTES['misses_of_router'].formula}; or, where an audit sees hits at the level of chance, "
+        f"{WASTES['misses_by_chance'].formula}",
+        "vllm:prefix_cache_hits, _queries, llm_d_epp_prefix_indexer_hit_ratio",
+        "at most",
+    ),
+    "rejected": WasteCause(
+        "rejected drafts", WASTES["rejected_drafts"].formula, "vllm:spec_decode_num_draft_tokens, _num_accepted_tokens"
+    ),
+    "late": WasteCause(
+        "responses that missed a latency SLO",
+        "working time x share of the requests that missed the worst of the SLOs on first token, time "
+        "per token or whole answer",
+        "buckets of vllm:time_to_first_token_seconds, _request_time_per_output_token_seconds, "
+        "_e2e_request_latency_seconds",
+        "at least",
+    ),
+}
+"""All that is waste. What is left over is useful."""
+USEFUL = "useful"
+
+
+COUNTED = {
+    "prompts": Term(rate="vllm:prompt_tokens_total"),
+    "outputs": Term(rate="vllm:generation_tokens_total"),
+    "finished prompts": Term(rate="vllm:request_prompt_tokens_sum"),
+    "finished outputs": Term(rate="vllm:request_generation_tokens_sum"),
+    "served": SERVED,
+}
+ENERGY = Term(rate="DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION")
+"""Millijoules of a GPU since its driver was loaded."""
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Of one engine, float64[S]: prompt and output tokens, requests served, joules of its pod's GPUs (all of them at
+    its first engine; None where no GPU exporter joins any to the pod). lost_prompts, lost_outputs: share of the tokens
+    of the whole interval that belong to no finished request."""
+
+    prompts: np.ndarray
+    outputs: np.ndarray
+    served: np.ndarray
+    lost_prompts: float
+    lost_outputs: float
+    joules: np.ndarray | None = None
+
+
+def counts_of(history: History, watched: Watched, grid: Grid) -> dict[Unit, TokenCounts]:
+    """Of every unit; zeros where nothing counted."""
+    units = watched.view.units
+
+    def counted(name: str, steps: Grid) -> dict[Unit, np.ndarray]:
+        return _by_unit(history.counts(COUNTED[name], steps, BY["engine"]), units, steps.count)
+
+    slots = {name: counted(name, grid) for name in ("prompts", "outputs", "served")}
+    # In one piece: at the edges of slots tokens are guessed, and those of finished requests come in lumps.
+    once = history.grid(history.end_ms - history.begin_ms)
+    whole = {name: counted(name, once) for name in COUNTED}
+    energy = history.counts(ENERGY, grid, BY["gpu"])
+    metered = {entity.member for entity in energy}
+    joules = {unit: row / 1000 for unit, row in _by_unit(energy, units, grid.count).items()}
+    return {
+        unit: TokenCounts(
+            slots["prompts"][unit],
+            slots["outputs"][unit],
+            slots["served"][unit],
+            *_lost({name: float(whole[name][unit].sum()) for name in COUNTED}, _open_at_ends(watched, unit)),
+            joules[unit] if unit.member.key in metered else None,
+        )
+        for unit in units
+    }
+
+
+def _lost(counted: Mapping[str, float], unfinished: float) -> tuple[float, float]:
+    """Share of prompt and of output tokens that belong to no finished request. unfinished: requests that run at either
+    end of the interval; theirs belong to none of it either, and are no loss."""
+    lost = []
+    for name in ("prompts", "outputs"):
+        whole, ended, served = counted[name], counted[f"finished {name}"], counted["served"]
+        unsure = unfinished * ended / served if served else whole
+        lost.append(max(0.0, whole - ended - unsure) / whole if whole else 0.0)
+    return lost[0], lost[1]
+
+
+def _open_at_ends(watched: Watched, unit: Unit) -> float:
+    running = watched.values(unit, "running")
+    seen = np.empty(0) if running is None else running[np.isfinite(running)]
+    return float(seen[0] + seen[-1]) if len(seen) else 0.0
+
+
+def _by_unit(found: Mapping[Entity, np.ndarray], units: Sequence[Unit], slots: int) -> dict[Unit, np.ndarray]:
+    """Counts by unit; what names no engine of a pod counts for its first one."""
+    rows = {unit: np.zeros(slots) for unit in units}
+    places = {(unit.member.key, unit.engine): unit for unit in reversed(units)}
+    first = {unit.member.key: unit for unit in reversed(units)}
+    for entity, values in found.items():
+        unit = places.get((entity.member, entity.engine)) or first.get(entity.member)
+        if unit is not None:
+            rows[unit] = rows[unit] + values
+    return rows
+
 
 HOUR = 3600.0
 
@@ -31,8 +177,8 @@ HOUR = 3600.0
 @dataclass(frozen=True)
 class Account:
     """One engine. assumed: its number of GPUs is not known and taken as one; parts: GPU-hours of each slot by cause and
-    `useful`, float64[S], which add up to all; prompts: share of its working time that went into prompts, None where it
-    cannot be told; counts: tokens and requests of each slot."""
+    `useful`, float64[S], which add up to all; prompts: share of its working time that went into prompts, None if
+    unknown; counts: tokens and requests of each slot."""
 
     unit: Unit
     gpus: float
@@ -49,7 +195,7 @@ class Account:
 
 class Ledger:
     """Divides the time of every unit of an interval. slot: int[T], into which slot a step falls; hours: that a step
-    stands for; counts: of each unit; late: share of the requests of a pool that were answered later than promised."""
+    stands for; counts: of each unit; late: share of the requests of a pool that missed a latency SLO."""
 
     def __init__(
         self,
@@ -109,7 +255,7 @@ class Ledger:
         take("missed", None if share is None else self._in_slots(share * gpus))
         rejected = rejected_drafts(watched, unit)
         take("rejected", None if rejected is None else working * rejected)
-        # Last: where a cause is told, late answers are its doing, and it is what can be mended.
+        # Last: another cause explains late answers, and is what can be fixed.
         take("late", working * self.late.get(unit.member.pool, 0.0))
         parts[USEFUL] = left
         total = float(working.sum())
@@ -140,7 +286,7 @@ class Ledger:
 
     def _computing(self, unit: Unit, working: np.ndarray, gpus: float) -> np.ndarray | None:
         """GPU-hours of every slot that went into prompts: all of a prefill pod, none of a decode pod, else computed
-        tokens x seconds per token where nothing else held them up."""
+        tokens x seconds per token where nothing else delayed them."""
         if unit.member.role == "prefill":
             return working
         if unit.member.role == "decode":

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.slo.model import Bounds
 
 SCHEMA_ID = "inferdoc.cost/v1"
@@ -31,7 +32,7 @@ class Spent(msgspec.Struct, frozen=True):
 class Figures(msgspec.Struct, frozen=True):
     """What things cost, each None where nothing counts them. input, output: a million tokens of either, of its own
     share of the GPU time; generated: a million output tokens with all of the cost; request: one that was served;
-    good_request: one within the objectives, at least and at most (dearest where the fewest are proven)."""
+    good_request: one within the objectives, at least and at most (highest where the fewest are proven)."""
 
     input: Amount | None
     output: Amount | None
@@ -118,10 +119,11 @@ class Ground(msgspec.Struct, frozen=True):
     source: str
 
 
-class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
+class Bill(JsonDocument, rename={"schema_": "schema", "from_": "from"}):
     """Everything. pue, kwh: of energy, as configured; by: what a row is; rows: highest cost first, or in time order;
     days: the same by day and pool, where the interval has several; cheaper: pools for which another tier is better;
-    notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where asked."""
+    notes: what a reader must know, a line each; grounds: formulas and series; cascade: of two models, where
+    requested."""
 
     schema_: str
     inferdoc_version: str
@@ -141,7 +143,3 @@ class Bill(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "f
     notes: list[str]
     grounds: list[Ground]
     cascade: CascadeSummary | None = None
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -15,12 +15,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.config import Config
-from inferdoc.cost.ledger import Account, Ledger
-from inferdoc.cost.rates import SlotRates, slot_rates
-from inferdoc.cost.usage import counts_of
+from inferdoc.cost.ledger import Account, Ledger, counts_of
+from inferdoc.cost.prices import SlotRates, slot_rates
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
 from inferdoc.judging.request import matcher
-from inferdoc.slo.goodput import goodput
+from inferdoc.slo.attainment import goodput
 from inferdoc.slo.history import History, first_ms
 from inferdoc.slo.model import Bounds, Goodput, Unjudged
 from inferdoc.source.grid import LOOK_MS, scrape_interval_ms
@@ -30,7 +29,7 @@ from inferdoc.times import Moment, resolve_window
 
 DAY_MS = 86_400_000
 SLOT_MS = 900_000
-"""Hours and days are made of slots; with fewer the last hour of an interval would be told as another one."""
+"""Hours and days are made of slots; with fewer the last hour of an interval would be taken for another one."""
 LEAST_PIECE_MS = 3_600_000
 """A beginning or an end of a day that is shorter is read with its neighbour."""
 DEFAULT_SINCE = "24h"
@@ -39,7 +38,7 @@ DEFAULT_SINCE = "24h"
 @dataclass(frozen=True)
 class Piece:
     """At most a day. accounts: of every engine in focus; middles: Unix seconds of the middle of each slot, float64[S];
-    good: requests within the objectives by pool; unjudged: where that cannot be told; history: for further counts;
+    good: requests within the objectives by pool; unjudged: where that is unknown; history: for further counts;
     rates: what a GPU-hour costs in each slot."""
 
     accounts: Sequence[Account]
@@ -53,21 +52,21 @@ class Piece:
     rates: SlotRates
 
 
-def pieces(source: Identified, config: Config, catalogue: Catalogue, asked: dict[str, Any]) -> Iterator[Piece]:
+def pieces(source: Identified, config: Config, catalogue: Catalogue, params: dict[str, Any]) -> Iterator[Piece]:
     """Every day of the interval requested in which an engine was seen. Raises SourceError where the source cannot be
     read."""
-    since = asked.get("since") or (None if asked.get("begin") else DEFAULT_SINCE)
-    until: Moment = asked.get("until") or "now"
-    begin, end = resolve_window(since, asked.get("begin"), until, source.latest_ms())
+    since = params.get("since") or (None if params.get("begin") else DEFAULT_SINCE)
+    until: Moment = params.get("until") or "now"
+    begin, end = resolve_window(since, params.get("begin"), until, source.latest_ms())
     if end - begin > 2 * DAY_MS:  # a year that was requested is not read where there is a week
         interval = scrape_interval_ms(source.scrapes(end - LOOK_MS, end))
         begin = first_ms(source, ENGINE_SIGNS[:2], begin, end, interval)
     options = AuditOptions(
-        match=tuple(matcher(text) for text in asked.get("labels") or ()), config=config, catalogue=catalogue
+        match=tuple(matcher(text) for text in params.get("labels") or ()), config=config, catalogue=catalogue
     )
-    wanted = FleetFilter(*(asked.get(key) for key in ("model", "namespace", "tier", "role", "pod", "cluster")))
+    selected = FleetFilter(*(params.get(key) for key in ("model", "namespace", "tier", "role", "pod", "cluster")))
     for first, last in days(begin, end):
-        piece = _piece(source, catalogue, (first, last if last < end else until), options, wanted)
+        piece = _piece(source, catalogue, (first, last if last < end else until), options, selected)
         if piece is not None:
             yield piece
 
@@ -131,12 +130,8 @@ def slots_of(history: History) -> Grid:
 
 
 def _good(pool: Pool, served: Sequence[Goodput], seconds: float) -> Bounds | None:
-    place = (pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
-    for one in served:
-        where = one.place
-        if (where.cluster, where.namespace, where.model, where.role, where.tier) == place:
-            return Bounds(one.good.low * seconds, one.good.high * seconds)
-    return None
+    one = next((each for each in served if each.place == pool), None)
+    return None if one is None else Bounds(one.good.low * seconds, one.good.high * seconds)
 
 
 OF_REQUESTS = ("ttft", "tpot_request", "e2e")
@@ -144,13 +139,13 @@ OF_REQUESTS = ("ttft", "tpot_request", "e2e")
 
 
 def late_shares(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) -> Mapping[Pool, float]:
-    """At least so many of the requests of each pool missed something that is promised: the worst of its objectives,
-    since histograms do not tell whether two of them were missed by the same requests. Pools of which nothing is
-    promised or counted are left out."""
-    promised = [slo for slo in slos if slo.agreed and slo.kind == "latency"]
+    """At least so many of the requests of each pool missed an SLO: the worst of its objectives,
+    since histograms do not show whether two of them were missed by the same requests. Pools without an
+    SLO or without counts are left out."""
+    latency_slos = [slo for slo in slos if slo.agreed and slo.kind == "latency"]
     found: dict[Pool, float] = {}
     for pool in pools:
-        for slo in in_force(promised, pool).values():
+        for slo in in_force(latency_slos, pool).values():
             name = NAME.fullmatch(slo.signal)
             if name is None or name["family"] not in OF_REQUESTS or slo.scope.tenant:
                 continue

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted, SizedPart
 
 HEADROOM_SCHEMA_ID = "inferdoc.headroom/v1"
@@ -49,8 +50,8 @@ class HeadroomClock(msgspec.Struct):
 
 
 class ApartCondition(msgspec.Struct):
-    """What must hold for prefill and decode apart to pay. value: as measured, None where it is not known; met: None
-    where that cannot be told."""
+    """What must hold for prefill and decode apart to pay. value: as measured; met; each None if
+    unknown."""
 
     what: str
     value: float | None
@@ -79,9 +80,9 @@ class LoadPoint(msgspec.Struct):
     q95: float | None = None
 
 
-class PoolHeadroom(msgspec.Struct):
+class PoolHeadroom(msgspec.Struct, rename={"undetermined": "cannot_tell"}):
     """One pool. replicas: that count; unit: of the load that binds; usable, knee: of the whole pool, knee None where
-    only a lower bound is known; cannot_tell: one line each, with what to do; notes: what to know before using the
+    only a lower bound is known; undetermined: one line each, with what to do; notes: what to know before using the
     numbers; drawn: for the plot."""
 
     pool: str
@@ -96,21 +97,21 @@ class PoolHeadroom(msgspec.Struct):
     clock: HeadroomClock
     usable: float
     knee: float | None
-    cannot_tell: list[str]
+    undetermined: list[str]
     notes: list[str]
     drawn: list[LoadPoint]
 
 
 class LeftOut(msgspec.Struct):
-    """A pool of which nothing can be told, and why."""
+    """A pool that is not evaluated, and why."""
 
     pool: str
     because: str
 
 
-class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from"}):
+class HeadroomAnswer(JsonDocument, rename={"schema_": "schema", "from_": "from", "undetermined": "cannot_tell"}):
     """All pools. from, until: the interval whose peak counts; zone: of local times; horizon_hours: how far ahead the
-    clock looks; apart: whether prefill and decode pay apart; cannot_tell: of any pool; notes: on what
+    clock looks; apart: whether prefill and decode pay apart; undetermined: of any pool; notes: on what
     was requested."""
 
     schema_: str
@@ -123,9 +124,5 @@ class HeadroomAnswer(msgspec.Struct, rename={"schema_": "schema", "from_": "from
     pools: list[PoolHeadroom]
     apart: list[PhasesApart]
     left_out: list[LeftOut]
-    cannot_tell: list[str]
+    undetermined: list[str]
     notes: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -9,22 +9,17 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
-from inferdoc.capacity.kv_bytes import kv_bytes_per_token
+from inferdoc.capacity.memory import kv_bytes_per_token
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod
 from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
 from inferdoc.headroom.reading import PoolReading
-from inferdoc.sizing.fleet_part import (
-    LEAST_PODS,
-    MOST_OF_TTFT,
-    SHORT_PROMPT,
-    WORTH,
-)
+from inferdoc.sizing.choice import LINK_EFFICIENCY
+from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import number
-from inferdoc.sizing.pools import LINK_EFFICIENCY
 from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.words import figure
 
@@ -48,12 +43,12 @@ class Phases:
         self._read = False
 
     def apart(self, pools: Mapping[str, PoolReading], doubts: list[str]) -> list[PhasesApart]:
-        """What parting or joining would give, of every pool that does both phases and every pair; what cannot be told
+        """What parting or joining would give, of every pool that does both phases and every pair; what is unknown
         becomes a doubt."""
         found: list[PhasesApart] = []
         by_family = sorted(pools.values(), key=lambda each: (each.pool.family, each.name))
         for _, members in groupby(by_family, key=lambda each: each.pool.family):
-            for several in _held_together(list(members), doubts):
+            for several in _comparable(list(members), doubts):
                 names = [each.name for each in several]
                 inputs = self._inputs(several)
                 if isinstance(inputs, str):
@@ -76,8 +71,8 @@ class Phases:
             return "their pods have different numbers of GPUs, so one pool of neither is measured"
         (gpus,) = numbers
         pool = last.pool
-        promised = limits(self._origin.opened.slos, pool)
-        promised |= limits(self._origin.opened.slos, replace(pool, role=first.pool.role))
+        objectives = limits(self._origin.opened.slos, pool)
+        objectives |= limits(self._origin.opened.slos, replace(pool, role=first.pool.role))
         of_request = last.load.mean / last.requests
         knee, _ = last.knee
         pair = len(several) == 2
@@ -86,9 +81,9 @@ class Phases:
             prefill=phases[0],
             decode=phases[-1],
             gpus=gpus or 1,
-            told=gpus is not None,
-            step_limit=_least(promised, PER_TOKEN),
-            ttft=_least(promised, FIRST_TOKEN),
+            gpus_known=gpus is not None,
+            step_limit=_least(objectives, PER_TOKEN),
+            ttft=_least(objectives, FIRST_TOKEN),
             knee=None if knee is None or pair else knee / of_request,
             kv_bytes=self._kv_bytes(pool.model, gpus or 1),
             nic_gbits=min(self._origin.opened.tiers.nic_gbits(each.pool.tier) for each in several),
@@ -114,7 +109,7 @@ class Phases:
         return kv_bytes_per_token(shape_named(model, self._catalogue).kv, KV_DTYPE, gpus)
 
 
-def _held_together(members: Sequence[PoolReading], doubts: list[str]) -> Iterator[Sequence[PoolReading]]:
+def _comparable(members: Sequence[PoolReading], doubts: list[str]) -> Iterator[Sequence[PoolReading]]:
     """Pools of one model alone where they do both, else in pairs of one tier."""
     yield from ([each] for each in members if each.pool.role == "both")
     sides = {role: [each for each in members if each.pool.role == role] for role in ("prefill", "decode")}
@@ -128,8 +123,8 @@ def _held_together(members: Sequence[PoolReading], doubts: list[str]) -> Iterato
             )
 
 
-def _least(promised: Mapping[str, float], families: tuple[str, ...]) -> float | None:
-    return min((limit for signal, limit in promised.items() if signal.startswith(families)), default=None)
+def _least(objectives: Mapping[str, float], families: tuple[str, ...]) -> float | None:
+    return min((limit for signal, limit in objectives.items() if signal.startswith(families)), default=None)
 
 
 PHASES = "prefill and decode apart"
@@ -140,7 +135,7 @@ SESSIONS = 100
 @dataclass(frozen=True)
 class ApartInputs:
     """rate: requests/s at the peak; prefill, decode: what was seen of each phase, of one pool twice the same; gpus: of
-    a replica; told: whether anything tells that; step_limit, ttft: what is promised, seconds, None where nothing is;
+    a replica; gpus_known: whether anything shows that; step_limit, ttft: objectives, seconds, None where there is none;
     use: of the one pool at its knee in requests/s of a replica, None where not seen; kv_bytes: of a token on one GPU,
     None where the model is not known; nic_gbits: of the slower network of the two sides; present: replicas of the
     prefill and of the decode pool, None of one pool."""
@@ -149,7 +144,7 @@ class ApartInputs:
     prefill: PhasesSeen
     decode: PhasesSeen
     gpus: int
-    told: bool
+    gpus_known: bool
     step_limit: float | None
     ttft: float | None
     knee: float | None
@@ -213,37 +208,35 @@ def _summary(
     return f"{verdict}: {gpus}, {figure(found.saved, 'ratio')} fewer{open_words}"
 
 
-def _seconds(inputs: ApartInputs) -> list[Predicted]:
+def _seconds(inputs: ApartInputs) -> Iterator[Predicted]:
     prefill, decode, seconds = inputs.prefill, inputs.decode, inputs.seconds
     assert prefill.pace is not None
-    numbers = [
-        number(
-            ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
-            seconds.prefill,
-            formula="computed tokens x seconds per computed token x GPUs of a replica",
-            inputs={"computed": (prefill.computed, "tokens"), "each": (prefill.pace, "s"), "GPUs": (inputs.gpus, "")},
-            source="vllm:request_prefill_time_seconds in the quietest third of the readings",
-        ),
-        number(
-            ("decode_gpu_seconds", "decode of a request", "GPU-s"),
-            seconds.decode,
-            formula="generated tokens x T(B) / B x GPUs of a replica",
-            inputs={
-                "generated": (decode.output, "tokens"),
-                "B": (inputs.batch, "streams"),
-                "T(B)": (inputs.step.seconds(inputs.batch), "s"),
-                "GPUs": (inputs.gpus, ""),
-            },
-            source="streams x seconds / generated tokens of each reading less the time of prompts, fitted over streams",
-        ),
-        number(
-            ("wanted", "prefill GPUs per decode GPU, wanted", "GPUs"),
-            seconds.ratio,
-            formula="prefill GPU-seconds / decode GPU-seconds",
-            inputs={},
-            source="the two above",
-        ),
-    ]
+    yield number(
+        ("prefill_gpu_seconds", "prefill of a request", "GPU-s"),
+        seconds.prefill,
+        formula="computed tokens x seconds per computed token x GPUs of a replica",
+        inputs={"computed": (prefill.computed, "tokens"), "each": (prefill.pace, "s"), "GPUs": (inputs.gpus, "")},
+        source="vllm:request_prefill_time_seconds in the quietest third of the readings",
+    )
+    yield number(
+        ("decode_gpu_seconds", "decode of a request", "GPU-s"),
+        seconds.decode,
+        formula="generated tokens x T(B) / B x GPUs of a replica",
+        inputs={
+            "generated": (decode.output, "tokens"),
+            "B": (inputs.batch, "streams"),
+            "T(B)": (inputs.step.seconds(inputs.batch), "s"),
+            "GPUs": (inputs.gpus, ""),
+        },
+        source="streams x seconds / generated tokens of each reading less the time of prompts, fitted over streams",
+    )
+    yield number(
+        ("wanted", "prefill GPUs per decode GPU, needed", "GPUs"),
+        seconds.ratio,
+        formula="prefill GPU-seconds / decode GPU-seconds",
+        inputs={},
+        source="the two above",
+    )
     if inputs.present is not None:
         there = number(
             ("present", "prefill GPUs per decode GPU, there", "GPUs"),
@@ -252,8 +245,7 @@ def _seconds(inputs: ApartInputs) -> list[Predicted]:
             inputs={"prefill": (inputs.present[0], "replicas"), "decode": (inputs.present[1], "replicas")},
             source="pods of the pools",
         )
-        numbers.append(there)
-    return numbers
+        yield there
 
 
 def _pools(inputs: ApartInputs, found: Payoff) -> list[Predicted]:
@@ -307,14 +299,14 @@ def _condition(what: str, value: float | None, unit: str, met: bool | None) -> A
 
 def _assumed(inputs: ApartInputs) -> list[str]:
     notes = []
-    if not inputs.told:
+    if not inputs.gpus_known:
         notes.append("GPUs of a pod are unknown: one is taken; set gpus under [[pods]] in inferdoc.toml")
     if inputs.kv_bytes is None:
         notes.append("the model is not known, so the KV transfer is open")
     if inputs.ttft is None:
-        notes.append("no TTFT objective is promised, so the KV transfer is open: add one to alerts/slo.yaml")
+        notes.append("there is no TTFT objective, so the KV transfer is open: add one to alerts/slo.yaml")
     if inputs.step_limit is None:
-        notes.append("no objective for the time per token is promised: decode is taken at the largest batch seen")
+        notes.append("there is no objective for the time per token: decode is taken at the largest batch seen")
     elif inputs.step.each <= 0:
-        notes.append("batches were too alike to tell how a step grows: decode is taken at its median step")
+        notes.append("batches differ too little to show how a step grows: decode is taken at its median step")
     return notes

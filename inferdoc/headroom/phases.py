@@ -25,7 +25,7 @@ QUIET = 1 / 3
 LEAST = 30
 """Readings with traffic that a figure needs."""
 SPREAD = 2.0
-"""The largest batch over the smallest from which on a slope is told."""
+"""The largest batch over the smallest from which on a slope is fitted."""
 BEYOND = 1.5
 """Of the largest batch seen, up to which a step is taken from the fit (reference: capacity, section J)."""
 MOST_PREFILL = 0.95
@@ -69,7 +69,7 @@ class PhasesSeen:
 
 
 def phases_seen(made: Gathered, keys: Sequence[Key], role: str) -> PhasesSeen | str:
-    """What readings of the pods of a pool tell of its phases, or what is missing."""
+    """What readings of the pods of a pool show of its phases, or what is missing."""
     blank = np.full(made.count, np.nan)
     rows = {
         name: np.stack([made.rows.get(name, {}).get(key, blank) for key in keys])

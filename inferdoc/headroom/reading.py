@@ -1,11 +1,11 @@
-"""What a source tells of every pool for its headroom: its load, what a replica serves, and how long one takes to start.
+"""What a source shows of every pool for its headroom: its load, what a replica serves, and how long one takes to start.
 
 A pool that scales has few replicas by night and more at its peak: those of the peak count, or those of now where they
 are more. What an autoscaler could add beyond them is no room that was ever seen.
 
 The load that binds is that of which the pool comes nearest to what its replicas serve: prompt tokens or generated ones,
-as its role works on them. A kind whose limit was seen comes before one of which only a lower bound is known: both are
-told by the same readings, so the latency does not follow the second.
+as its role works on them. A kind whose limit was seen comes before one of which only a lower bound is known: both
+come from the same readings, so the latency does not follow the second.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class PoolReading:
 
 @dataclass(frozen=True)
 class FleetReading:
-    """pools: by name, those of which something can be told; left_out: name -> why of the others; begin, end: Unix
+    """pools: by name, those that can be evaluated; left_out: name -> why of the others; begin, end: Unix
     seconds of the interval whose peak counts."""
 
     gathered: Gathered
@@ -145,7 +145,7 @@ def _at_peak(gathered: Gathered, keys: Sequence[Key], load: PoolLoad, since: int
 def _bound(
     gathered: Gathered, pool: Pool, capacity: PoolCapacity | None, since: int
 ) -> tuple[PoolCapacity, Served, PoolLoad] | str:
-    """The kind of load that binds and what one replica serves of it, or why that cannot be told."""
+    """The kind of load that binds and what one replica serves of it, or why that is unknown."""
     if capacity is None:
         return "no load beside a latency was seen in the last week"
     loads = {each.unit: load_of(gathered, pool, each.unit, since) for each in capacity.served}

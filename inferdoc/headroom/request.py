@@ -13,7 +13,7 @@ import numpy as np
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import assignments_of
+from inferdoc.fleet.members import Pool, assignments_of
 from inferdoc.forecast import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.agenda import agenda_for
 from inferdoc.forecast.command import Origin
@@ -21,9 +21,7 @@ from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
 from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock
-from inferdoc.headroom.growth import with_growth
-from inferdoc.headroom.loss import Whereabouts, losses, whereabouts
+from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock, with_growth
 from inferdoc.headroom.model import (
     HEADROOM_SCHEMA_ID,
     HeadroomAnswer,
@@ -35,12 +33,11 @@ from inferdoc.headroom.model import (
 )
 from inferdoc.headroom.pairs import Phases
 from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
-from inferdoc.headroom.room import room_part
+from inferdoc.headroom.room import Whereabouts, losses, room_part, whereabouts
 from inferdoc.prewarm.plan_options import PerPool
-from inferdoc.slo.attainment import place_of, place_text
-from inferdoc.slo.goodput import goodput
+from inferdoc.slo.attainment import goodput, place_text
 from inferdoc.slo.history import read_history
-from inferdoc.slo.model import Goodput, PoolPlace, Unjudged
+from inferdoc.slo.model import Goodput, Unjudged
 from inferdoc.source.base import incomplete
 from inferdoc.source.identified import Identified
 from inferdoc.times import moment_ms, rfc3339, seconds_of
@@ -51,26 +48,26 @@ DEFAULT_SINCE, DEFAULT_HISTORY, DEFAULT_HORIZON = "7d", "28d", "7d"
 
 
 def headroom_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> HeadroomAnswer:
-    """The headroom as asked. asked: the values of the command's options by name; zone: checked. Raises
+    """The requested headroom. options: the values of the command's options by name; zone: checked. Raises
     InferdocError."""
-    since = seconds_of(asked.get("since") or DEFAULT_SINCE, "--since")
-    horizon = seconds_of(asked.get("horizon") or DEFAULT_HORIZON, "--horizon")
-    history = seconds_of(asked.get("history") or DEFAULT_HISTORY, "--history")
+    since = seconds_of(options.get("since") or DEFAULT_SINCE, "--since")
+    horizon = seconds_of(options.get("horizon") or DEFAULT_HORIZON, "--horizon")
+    history = seconds_of(options.get("history") or DEFAULT_HISTORY, "--history")
     latest = source.latest_ms()
     if latest is None:
         raise InferdocError("the source holds no samples: collect some first")
-    until = min(moment_ms(asked.get("until") or "now", latest, what="--until"), latest) // 1000
+    until = min(moment_ms(options.get("until") or "now", latest, what="--until"), latest) // 1000
     assignments = assignments_of(config.pods)
     origin = Origin(
-        pool=asked.get("pool"),
-        namespace=asked.get("namespace"),
+        pool=options.get("pool"),
+        namespace=options.get("namespace"),
         days=max(1, math.ceil(max(history, since) / DAY)),
         open=lambda: (source, catalogue.tiers, assignments, catalogue.slos),
         until=until,
     )
-    given = asked.get("replicas") or PerPool(None)
+    given = options.get("replicas") or PerPool(None)
     fleet = read_fleet(origin, since, given.of)
     known = {*fleet.pools, *fleet.left_out}
     if not known:
@@ -79,27 +76,27 @@ def headroom_for_request(
     unknown = sorted(set(given.own) - known)
     if unknown:
         raise InferdocError(f"--replicas: no pool is called `{unknown[0]}`; there are {', '.join(sorted(known))}")
-    told: list[Goodput] = []
+    kept: list[Goodput] = []
     unjudged: list[Unjudged] = []
     if fleet.pools:
         events = read_history(source, catalogue, assignments, f"{since}s", until, origin.match)
-        told, unjudged = goodput(events, catalogue.slos, [each.pool for each in fleet.pools.values()])
+        kept, unjudged = goodput(events, catalogue.slos, [each.pool for each in fleet.pools.values()])
     places = whereabouts(source, fleet.gathered.members, fleet.end)
     ahead = fleet.end + MAX_HORIZON_DAYS * DAY
-    plans = (asked.get("holidays"), asked.get("calendar"), asked.get("events") or ())
-    agenda = agenda_for(asked["zone"], fleet.gathered.start, ahead, *plans)
+    plans = (options.get("holidays"), options.get("calendar"), options.get("events") or ())
+    agenda = agenda_for(options["zone"], fleet.gathered.start, ahead, *plans)
     request = Request(
         horizon=horizon,
-        zone=asked["zone"],
-        model=asked.get("model") or MODELS[0],
-        arima_seconds=SETTLE_SECONDS if asked.get("arima_seconds") is None else asked["arima_seconds"],
+        zone=options["zone"],
+        model=options.get("model") or MODELS[0],
+        arima_seconds=SETTLE_SECONDS if options.get("arima_seconds") is None else options["arima_seconds"],
         holidays=agenda.holidays,
         events=agenda.events,
     )
     notes = [f"incomplete: {line}" for line in incomplete(source.warnings)]
     notes += [] if agenda.note is None else [agenda.note]
     phases = Phases(origin, config, catalogue)
-    within = {one.place: one for one in told}
+    within = {one.place: one for one in kept}
     return answered(
         source.location, fleet, within, unjudged, places, request, partial(phases.apart, fleet.pools), notes
     )
@@ -112,7 +109,7 @@ DRAWN_STEP = 1800
 def answered(
     location: str,
     fleet: FleetReading,
-    good: Mapping[PoolPlace, Goodput],
+    good: Mapping[Pool, Goodput],
     unjudged: Sequence[Unjudged],
     places: Whereabouts,
     request: Request,
@@ -120,12 +117,11 @@ def answered(
     notes: Sequence[str] = (),
 ) -> HeadroomAnswer:
     """The whole document. good: requests within the objectives by place; unjudged: why of the others; request: of the
-    forecasts; apart: prefill and decode of its pools, adds what cannot be told; notes: on what was requested."""
+    forecasts; apart: prefill and decode of its pools, adds what is unknown; notes: on what was requested."""
     pools = []
     for reading in fleet.pools.values():
-        place = place_of(reading.pool)
         refused = [one.because for one in unjudged if one.place == place_text(reading.pool)]
-        pools.append(_pool(reading, fleet, good.get(place), refused, places, request))
+        pools.append(_pool(reading, fleet, good.get(reading.pool), refused, places, request))
     doubts = _of_all(pools)
     return HeadroomAnswer(
         schema_=HEADROOM_SCHEMA_ID,
@@ -138,16 +134,18 @@ def answered(
         pools=pools,
         apart=apart(doubts),
         left_out=[LeftOut(name, why) for name, why in fleet.left_out.items()],
-        cannot_tell=doubts,
+        undetermined=doubts,
         notes=list(notes),
     )
 
 
 def _of_all(pools: Sequence[PoolHeadroom]) -> list[str]:
-    """What cannot be told of any pool, taken out of each."""
-    shared = [each for each in pools[0].cannot_tell if all(each in pool.cannot_tell for pool in pools)] if pools else []
+    """What is unknown of every pool, taken out of each."""
+    shared = (
+        [each for each in pools[0].undetermined if all(each in pool.undetermined for pool in pools)] if pools else []
+    )
     for pool in pools:
-        pool.cannot_tell = [each for each in pool.cannot_tell if each not in shared]
+        pool.undetermined = [each for each in pool.undetermined if each not in shared]
     return shared
 
 
@@ -180,7 +178,7 @@ def _pool(
         clock=clock,
         usable=reading.carries,
         knee=None if middle is None else middle * reading.replicas,
-        cannot_tell=doubts,
+        undetermined=doubts,
         notes=_notes(reading, ahead),
         drawn=_drawn(series, ahead, fleet.begin),
     )

@@ -122,9 +122,7 @@ def _broken(window: Context, unit: Unit) -> list[Outcome]:
     required = [objective(name, limit) for name, limit in limits.items()]
     outcomes = [evaluate(condition, window, unit) for condition in required if condition.signal in window.signals]
     broken = [
-        one.but(text=f"{one.text}: the objective is {one.threshold:g}", missing=())
-        for one in outcomes
-        if one.holds
+        one.but(text=f"{one.text}: the objective is {one.threshold:g}", missing=()) for one in outcomes if one.holds
     ]
     return [*broken, *lost(window, unit)]
 

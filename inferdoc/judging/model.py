@@ -150,7 +150,7 @@ class RuledOut(msgspec.Struct):
     because: str
 
 
-class ForetoldMove(msgspec.Struct):
+class PredictedMove(msgspec.Struct):
     """One quantity as it is and as it would be after a step, and where that lies with 90 %."""
 
     name: str
@@ -162,11 +162,11 @@ class ForetoldMove(msgspec.Struct):
     high: float
 
 
-class StepForetold(msgspec.Struct):
+class StepPrediction(msgspec.Struct):
     """What a step would bring. changes: of settings, by key; guesses: what of it lies outside of what was measured."""
 
     changes: dict[str, str]
-    moves: list[ForetoldMove]
+    moves: list[PredictedMove]
     guesses: list[str]
 
 
@@ -178,7 +178,7 @@ class NextStep(msgspec.Struct):
     cost: str
     undo: str
     command: str | None
-    predicted: StepForetold | None = None
+    predicted: StepPrediction | None = None
 
 
 class DecidedBy(msgspec.Struct):

@@ -4,7 +4,7 @@ it would, and whose prefixes are worth keeping."""
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,13 +12,10 @@ import numpy as np
 from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.errors import InferdocError
 from inferdoc.kv.counted import increases_by_label
-from inferdoc.kv.inputs import TiersBelow, memory_of, tiers_for_request
 from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_for_request
 from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
-from inferdoc.kv.now_part import now_part
-from inferdoc.kv.pairs import LifeHits, life_hits
-from inferdoc.kv.sizes import GROWN, MOST_HELD, HitsAt, by_gaps, by_pairs, followed, held
-from inferdoc.kv.sizes_part import gains_part, sizes_part
+from inferdoc.kv.sizes import GROWN, MOST_USED, HitsAt, LifeHits, by_gaps, by_pairs, followed, life_hits, used_share
+from inferdoc.kv.sizes_part import TiersBelow, gains_part, memory_of, now_part, sizes_part, tiers_for_request
 from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.number import Inputs, number
 from inferdoc.source.prometheus_errors import shorten
@@ -40,10 +37,10 @@ ALL = 0.995
 FLAG = "start vLLM with --kv-cache-metrics (0.12 or later)"
 
 
-def kv_for_request(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> KvAnswer:
+def kv_for_request(source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]) -> KvAnswer:
     """The answer that the values of the command's options request. Raises InferdocError."""
-    pool = pool_for_request(source, config, catalogue, asked)
-    below = tiers_for_request(asked, pool, catalogue)
+    pool = pool_for_request(source, config, catalogue, options)
+    below = tiers_for_request(options, pool, catalogue)
     doubts = _doubts(pool)
     pairs = life_hits(pool)
     rows = _other_sizes(pool, below, pairs, doubts)
@@ -51,13 +48,13 @@ def kv_for_request(source: Identified, config: Config, catalogue: Catalogue, ask
     if rows:
         parts += [sizes_part(pool, rows), *gains_part(pool, below, rows)]
     parts += tiers_part(pool, below, doubts)
-    if asked.get("tenant_label"):
-        parts += tenants_part(source, catalogue, pool, asked["tenant_label"], doubts)
-    used = held(pool)
+    if options.get("tenant_label"):
+        parts += tenants_part(source, catalogue, pool, options["tenant_label"], doubts)
+    used = used_share(pool)
     curve = [
         each
         for each in (by_gaps(pool, DRAWN) if followed(pool) else [])
-        if used < MOST_HELD * each.memory and (each.memory <= 1.0 or each.hits < ALL)
+        if used < MOST_USED * each.memory and (each.memory <= 1.0 or each.hits < ALL)
     ]
     return KvAnswer(
         KV_SCHEMA_ID,
@@ -78,12 +75,12 @@ def kv_for_request(source: Identified, config: Config, catalogue: Catalogue, ask
 
 def _other_sizes(pool: CachedPool, below: TiersBelow, pairs: LifeHits, doubts: list[str]) -> dict[str, HitsAt]:
     """By what they are called. A size that nothing shows becomes a doubt."""
-    wanted = _sizes(pool, below, doubts)
-    used, rises = held(pool), pairs.rises()
+    sizes = _sizes(pool, below, doubts)
+    used, rises = used_share(pool), pairs.rises()
     gaps = followed(pool)
     rows: dict[str, HitsAt] = {}
-    for title, memory in wanted.items():
-        if used >= MOST_HELD * memory:
+    for title, memory in sizes.items():
+        if used >= MOST_USED * memory:
             doubts.append(f"{title}: running requests alone hold {used:.0%} of the KV cache; it would preempt them")
             continue
         measured = by_pairs(pool, pairs, memory) if rises and (memory > 1.0 or not gaps) else None
@@ -156,10 +153,10 @@ def _notes(pool: CachedPool, rows: Mapping[str, HitsAt], pairs: LifeHits) -> lis
 
 
 def _no_curve(pairs: LifeHits) -> str:
-    """Why the measured pairs tell no curve."""
+    """Why the measured pairs give no curve."""
     low, high = pairs.span
     lives = f"{figure(low, 's')} to {figure(high, 's')} over hours and pods"
-    if not pairs.told:
+    if not pairs.differ:
         return f"the life of blocks hardly differed ({lives}): nothing of other sizes was measured"
     return (
         f"hits did not rise with the life of blocks ({lives}): where gaps shrink as traffic grows that says nothing of "
@@ -178,7 +175,7 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
     if below.kv_bytes is None or below.replica_bytes is None:
         doubts.append(f"tiers below: model {pool.pool.model} is not known; give --model with its config.json")
         return []
-    if not below.told:
+    if not below.gpus_known:
         doubts.append(
             "GPUs of a pod are unknown: one for each engine is taken; give --gpus, or [[pods]] of the configuration"
         )
@@ -203,31 +200,31 @@ def tiers_part(pool: CachedPool, below: TiersBelow, doubts: list[str]) -> list[S
     return [SizedPart(TIERS, numbers)]
 
 
-def _tier(pool: CachedPool, below: TiersBelow, title: str, path: tuple[float, float], source: str) -> list[Predicted]:
+def _tier(
+    pool: CachedPool, below: TiersBelow, title: str, path: tuple[float, float], source: str
+) -> Iterator[Predicted]:
     """path: bytes of a token on it, and its bytes/s."""
     assert pool.prefill is not None
     low, middle, high = pool.prefill
     reload = reload_seconds_per_token(*path)
     name = title.replace(", ", "_").replace(" ", "_").lower()
     inputs: Inputs = {"KV of a token": (path[0], "bytes"), "path": (path[1], "bytes/s")}
-    return [
-        number(
-            (f"reload_{name}", f"from {title}", "s/token"),
-            reload,
-            formula="KV bytes of a token / bytes per second",
-            inputs=inputs,
-            source=source,
-            assumed=True,
-        ),
-        number(
-            (f"gain_{name}", "  faster by", "times"),
-            {"low": low / reload, "middle": middle / reload, "high": high / reload},
-            formula="seconds to compute / seconds to bring back; below 1 it is slower",
-            inputs=inputs,
-            source=f"{source}; KV in {below.dtype}",
-            assumed=True,
-        ),
-    ]
+    yield number(
+        (f"reload_{name}", f"from {title}", "s/token"),
+        reload,
+        formula="KV bytes of a token / bytes per second",
+        inputs=inputs,
+        source=source,
+        assumed=True,
+    )
+    yield number(
+        (f"gain_{name}", "  faster by", "times"),
+        {"low": low / reload, "middle": middle / reload, "high": high / reload},
+        formula="seconds to compute / seconds to bring back; below 1 it is slower",
+        inputs=inputs,
+        source=f"{source}; KV in {below.dtype}",
+        assumed=True,
+    )
 
 
 MOST = 12
@@ -246,12 +243,12 @@ def tenants_part(
         raise InferdocError(f"--tenant-label {label}: expected the name of a label")
     where = (pool.keys, label)
     looked, hits, generated = (
-        increases_by_label(source, catalogue, pool.stretches, name, where) for name in (LOOKED, HITS, GENERATED)
+        increases_by_label(source, catalogue, pool.intervals, name, where) for name in (LOOKED, HITS, GENERATED)
     )
     tenants = sorted((each for each in looked if looked[each] > 0), key=lambda each: -looked[each])
     if len(tenants) < 2:
         doubts.append(
-            f'tenants: label "{label}" tells {len(tenants)} of them on vllm:prefix_cache_queries_total; engines count '
+            f'tenants: label "{label}" has {len(tenants)} values on vllm:prefix_cache_queries_total; engines count '
             "tenants together unless each has engines, or a label, of its own"
         )
         return []

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Stretches:
-    """Even stretches of time. start: Unix seconds; step: seconds; count: how many."""
+class Intervals:
+    """Even intervals of a time range. start: Unix seconds; step: seconds; count: how many."""
 
     start: int
     step: int
@@ -40,65 +40,65 @@ class Stretches:
 
 @dataclass
 class CounterIncreases:
-    """increases: metric -> pod -> float64[stretches], NaN where nothing is known; engines: pod -> labels of its
+    """increases: metric -> pod -> float64[intervals], NaN where nothing is known; engines: pod -> labels of its
     data-parallel ranks."""
 
-    stretches: Stretches
+    intervals: Intervals
     increases: dict[str, dict[Key, np.ndarray]]
     engines: dict[Key, set[str]]
 
     def of(self, name: str, keys: Collection[Key]) -> np.ndarray | None:
-        """float64[pods, stretches] of a counter, 0 where nothing is known; None where no pod has it."""
+        """float64[pods, intervals] of a counter, 0 where nothing is known; None where no pod has it."""
         rows = self.increases.get(name, {})
         if not any(key in rows for key in keys):
             return None
-        blank = np.zeros(self.stretches.count)
+        blank = np.zeros(self.intervals.count)
         return np.vstack([np.nan_to_num(rows.get(key, blank)) for key in keys])
 
 
-def counted(source: Source, catalogue: Catalogue, stretches: Stretches, names: Iterable[str]) -> CounterIncreases:
+def counted(source: Source, catalogue: Catalogue, intervals: Intervals, names: Iterable[str]) -> CounterIncreases:
     """Increases of counters. Raises SourceError."""
     by = BY["engine"]
     increases: dict[str, dict[Key, np.ndarray]] = {}
     engines: dict[Key, set[str]] = {}
-    for first, name, result in _results(source, catalogue, stretches, list(names), by):
+    for first, name, result in _results(source, catalogue, intervals, list(names), by):
         rows = increases.setdefault(name, {})
         for key, values in zip(result.keys, result.values, strict=True):
             entity = Entity.of(by, key)
             engines.setdefault(entity.member, set()).add(entity.engine)
-            _add(rows.setdefault(entity.member, np.full(stretches.count, np.nan)), first, values)
-    return CounterIncreases(stretches, increases, engines)
+            _add(rows.setdefault(entity.member, np.full(intervals.count, np.nan)), first, values)
+    return CounterIncreases(intervals, increases, engines)
 
 
 def increases_by_label(
-    source: Source, catalogue: Catalogue, stretches: Stretches, name: str, where: tuple[Collection[Key], str]
+    source: Source, catalogue: Catalogue, intervals: Intervals, name: str, where: tuple[Collection[Key], str]
 ) -> dict[str, float]:
     """Value of a label -> increase of a counter over the whole time, of some pods. where: these pods, and the label.
     Raises SourceError."""
     keys, label = where
     own = tuple(each for each in BY["engine"] if each != label)
     totals: dict[str, float] = {}
-    wanted = set(keys)
-    for _, _, result in _results(source, catalogue, stretches, [name], (*own, label)):
+    pods = set(keys)
+    for _, _, result in _results(source, catalogue, intervals, [name], (*own, label)):
         for key, values in zip(result.keys, result.values, strict=True):
-            if key[-1] and Entity.of((*own, label), key).member in wanted:
+            if key[-1] and Entity.of((*own, label), key).member in pods:
                 totals[key[-1]] = totals.get(key[-1], 0.0) + float(np.nansum(values))
     return totals
 
 
 def bucket_increases(
-    source: Source, catalogue: Catalogue, stretches: Stretches, name: str, keys: Collection[Key]
+    source: Source, catalogue: Catalogue, intervals: Intervals, name: str, keys: Collection[Key]
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Of a histogram over some pods: the finite upper bounds that all of them have all the time, float64[n], and
-    float64[n + 1, stretches] observations by bucket; None where there are none. Raises SourceError."""
-    by, wanted = (*BY["engine"], "le"), set(keys)
+    float64[n + 1, intervals] observations by bucket; None where there are none. Raises SourceError."""
+    by, pods = (*BY["engine"], "le"), set(keys)
     engines: dict[Entity, dict[float, np.ndarray]] = {}
-    for first, _, result in _results(source, catalogue, stretches, [f"{name}_bucket"], by):
+    for first, _, result in _results(source, catalogue, intervals, [f"{name}_bucket"], by):
         for key, values in zip(result.keys, result.values, strict=True):
             entity = Entity.of(by[:-1], key[:-1])
-            if entity.member in wanted:
+            if entity.member in pods:
                 own = engines.setdefault(entity, {})
-                _add(own.setdefault(float(key[-1]), np.full(stretches.count, np.nan)), first, values)
+                _add(own.setdefault(float(key[-1]), np.full(intervals.count, np.nan)), first, values)
     bounds = np.array(common_bounds(engines.values()))
     if len(bounds) < 2 or not np.isinf(bounds[-1]):
         return None
@@ -107,13 +107,13 @@ def bucket_increases(
 
 
 def _results(
-    source: Source, catalogue: Catalogue, stretches: Stretches, names: list[str], by: tuple[str, ...]
+    source: Source, catalogue: Catalogue, intervals: Intervals, names: list[str], by: tuple[str, ...]
 ) -> Iterable[tuple[int, str, ReadResult]]:
     """First interval, metric and result of each read."""
     aliases = catalogue.aliases
     spellings = {name: aliases.of(name) for name in names}
     source.expect([spelling for each in spellings.values() for spelling in each])
-    for first, grid in stretches.grids():
+    for first, grid in intervals.grids():
         source.identify(grid.start_ms - grid.rate_ms, grid.end_ms)
         present = source.names(grid.start_ms - grid.rate_ms, grid.end_ms)
         reads = {

@@ -15,7 +15,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, Key, gather, gpus_of_pod, pool_name
 from inferdoc.forecast.series import DAY
-from inferdoc.kv.counted import CounterIncreases, Stretches, bucket_increases, counted
+from inferdoc.kv.counted import CounterIncreases, Intervals, bucket_increases, counted
 from inferdoc.source.frame import Entity
 from inferdoc.times import seconds_of
 
@@ -41,15 +41,15 @@ SETTINGS = "vllm:cache_config_info"
 STEP = 600
 """Seconds of an interval."""
 OF_HOUR, LONG = 6, 48
-"""Stretches of an hour; from so many with traffic on, hours are drawn again and not stretches."""
+"""Intervals of an hour; from so many with traffic on, hours are drawn again and not intervals."""
 QUIET = 1 / 3
-"""Prefill is read in the stretches with the least traffic: there it waits for nothing."""
+"""Prefill is read in the intervals with the least traffic: there it waits for nothing."""
 
 
 @dataclass(frozen=True)
 class BlockLives:
-    """Of the evicted blocks that were followed, by interval. number, lived, idle, gap_seconds: float64[stretches];
-    bounds: float64[n]; gaps: float64[n + 1, stretches]."""
+    """Of the evicted blocks that were followed, by interval. number, lived, idle, gap_seconds: float64[intervals];
+    bounds: float64[n]; gaps: float64[n + 1, intervals]."""
 
     number: np.ndarray
     lived: np.ndarray
@@ -61,7 +61,7 @@ class BlockLives:
 
 @dataclass(frozen=True)
 class CachedPool:
-    """keys: its pods; looked, hits, generated: tokens, float64[pods, stretches]; below: those that a tier below served,
+    """keys: its pods; looked, hits, generated: tokens, float64[pods, intervals]; below: those that a tier below served,
     the same (of decode pods these are the transfer, and 0 here); usage: share of the KV cache that running requests
     hold, the same; capacity: KV tokens of one pod; engines: data-parallel ranks of it; blocks: None without
     --kv-cache-metrics; prefill: seconds per computed token, low, middle and high, None if unknown; reload: measured
@@ -71,7 +71,7 @@ class CachedPool:
     name: str
     pool: Pool
     keys: Sequence[Key]
-    stretches: Stretches
+    intervals: Intervals
     looked: np.ndarray
     hits: np.ndarray
     generated: np.ndarray
@@ -93,11 +93,11 @@ class CachedPool:
     @property
     def step(self) -> int:
         """Seconds of an interval."""
-        return self.stretches.step
+        return self.intervals.step
 
     @property
     def busy(self) -> np.ndarray:
-        """int64[n]: stretches with lookups; where blocks are followed, those in which some were evicted."""
+        """int64[n]: intervals with lookups; where blocks are followed, those in which some were evicted."""
         there = self.looked.sum(axis=0) > 0
         if self.blocks is not None and (self.blocks.number > 0).any():
             there &= self.blocks.number > 0
@@ -105,7 +105,7 @@ class CachedPool:
 
     @property
     def draws(self) -> list[np.ndarray]:
-        """The busy stretches in the pieces that a bootstrap draws: hours, of a short history stretches."""
+        """The busy intervals in the pieces that a bootstrap draws: hours, of a short history intervals."""
         busy = self.busy
         if len(busy) < LONG:
             return [busy[[at]] for at in range(len(busy))]
@@ -119,15 +119,15 @@ class CachedPool:
 
     @property
     def seconds(self) -> float:
-        """Length of the busy stretches together."""
+        """Length of the busy intervals together."""
         return float(len(self.busy) * self.step)
 
     def total(self, values: np.ndarray, where: np.ndarray | None = None) -> float:
-        """Sum over pods and busy stretches, or some of them."""
+        """Sum over pods and busy intervals, or some of them."""
         return float(values[:, self.busy if where is None else where].sum())
 
     def counts(self, where: np.ndarray) -> ReuseCounts:
-        """What engines counted in some stretches; only with blocks."""
+        """What engines counted in some intervals; only with blocks."""
         blocks = self.blocks
         assert blocks is not None
         return ReuseCounts(
@@ -143,15 +143,17 @@ class CachedPool:
         )
 
 
-def pool_for_request(source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]) -> CachedPool:
+def pool_for_request(
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
+) -> CachedPool:
     """The pool that is named, or the only one. Raises InferdocError where there is none, or its cache was never at
     work."""
-    days = max(1, math.ceil(seconds_of(asked["history"], "--history") / DAY))
+    days = max(1, math.ceil(seconds_of(options["history"], "--history") / DAY))
     made = gather(source, SIGNALS, catalogue.tiers, assignments_of(config.pods), days=days, step=STEP, window=STEP)
-    pool, keys = pool_chosen(made, asked.get("pool"))
-    stretches = Stretches(made.start, made.step, made.count)
+    pool, keys = pool_chosen(made, options.get("pool"))
+    intervals = Intervals(made.start, made.step, made.count)
     parts = (f"{name}_{part}" for name in (LIVED, IDLE, GAP) for part in ("sum", "count"))
-    read = counted(source, catalogue, stretches, (LOOKED, HITS, GENERATED, BELOW, *parts))
+    read = counted(source, catalogue, intervals, (LOOKED, HITS, GENERATED, BELOW, *parts))
     name = pool_name(pool)
     looked, hits, generated, below = (read.of(metric, keys) for metric in (LOOKED, HITS, GENERATED, BELOW))
     settings = settings_of(source, catalogue, made, keys)
@@ -167,7 +169,7 @@ def pool_for_request(source: Identified, config: Config, catalogue: Catalogue, a
         name,
         pool,
         keys,
-        stretches,
+        intervals,
         looked,
         hits,
         generated,
@@ -199,7 +201,7 @@ def _blocks(
     source: Identified, catalogue: Catalogue, read: CounterIncreases, keys: Collection[Key]
 ) -> BlockLives | None:
     sums = [read.of(f"{name}_{part}", keys) for name, part in ((LIVED, "count"), (LIVED, "sum"), (IDLE, "sum"))]
-    buckets = bucket_increases(source, catalogue, read.stretches, GAP, keys)
+    buckets = bucket_increases(source, catalogue, read.intervals, GAP, keys)
     gap_seconds = read.of(f"{GAP}_sum", keys)
     if buckets is None or gap_seconds is None or any(each is None for each in sums):
         return None
@@ -224,9 +226,9 @@ def _middle(made: Gathered, signal: str, keys: Sequence[Key], per: float) -> flo
 
 def settings_of(source: Identified, catalogue: Catalogue, made: Gathered, keys: Collection[Key]) -> dict[str, str]:
     """Labels of the pool's newest page of settings."""
-    wanted, last = set(keys), Stretches(made.end - made.step, made.step, 1)
+    pods, last = set(keys), Intervals(made.end - made.step, made.step, 1)
     (_, grid), *_ = last.grids()
     for series in source.info(SETTINGS, grid):
-        if Entity.of_labels(series.labels).member in wanted:
+        if Entity.of_labels(series.labels).member in pods:
             return dict(series.labels)
     return {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import SizedPart
 
 KV_SCHEMA_ID = "inferdoc.kv/v1"
@@ -29,8 +30,8 @@ class MeasuredHits(msgspec.Struct):
     hits: float
 
 
-class KvAnswer(msgspec.Struct):
-    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; cannot_tell:
+class KvAnswer(JsonDocument, rename={"undetermined": "cannot_tell"}):
+    """What the prefix cache of a pool gives, and what another would. curve: empty where nothing shows it; undetermined:
     one line each, with what to do; notes: what to know before using the numbers."""
 
     schema: str
@@ -44,14 +45,10 @@ class KvAnswer(msgspec.Struct):
     parts: list[SizedPart]
     curve: list[CurvePoint]
     measured: list[MeasuredHits]
-    cannot_tell: list[str]
+    undetermined: list[str]
     notes: list[str]
 
     @property
     def other_sizes(self) -> bool:
-        """Whether hits of any other size are told."""
+        """Whether hits of any other size are known."""
         return any(part.title == SIZES_TITLE for part in self.parts)
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -13,6 +13,7 @@ from inferdoc.audit.manifest import Declared
 from inferdoc.capacity.memory import NON_KV_SPREAD
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import NOT_JSON, InferdocError
+from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.build import Sized, kv_cost_of, sized
 from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.request import sizing_inputs
@@ -33,7 +34,7 @@ class PreflightProblem(msgspec.Struct):
     do: str
 
 
-class PreflightAnswer(msgspec.Struct):
+class PreflightAnswer(JsonDocument):
     """checked: workloads with an engine; skipped: workloads that could not be checked, each with the reason."""
 
     schema: str
@@ -41,10 +42,6 @@ class PreflightAnswer(msgspec.Struct):
     checked: list[str]
     problems: list[PreflightProblem]
     skipped: list[str]
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()
 
     def to_text(self) -> str:
         """One line for each problem, one for each workload without any."""

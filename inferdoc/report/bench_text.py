@@ -76,7 +76,7 @@ def _known(value: float | None, unit: str) -> str:
 
 
 def _cells(row: LevelRow) -> Sequence[str]:
-    requested = "-" if row.asked is None else figure(row.asked, DRIVE_UNITS.get(row.drive, ""))
+    requested = "-" if row.requested is None else figure(row.requested, DRIVE_UNITS.get(row.drive, ""))
     seen = [row.latencies.get(name) for name in ("ttft_p50", "ttft_p99", "tpot_request_p50", "tpot_request_p99")]
     kept = "-" if row.within is None else "yes" if row.within else "no"
     times = ["-" if value is None else figure(value, "s") for value in seen]

@@ -17,8 +17,7 @@ from inferdoc.report.html_finding import pairs, table
 from inferdoc.report.html_numbers import listed
 from inferdoc.report.html_page import document
 from inferdoc.report.wrapping import NO_BREAK, WIDEST, fitted, painted, wrap
-from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of
-from inferdoc.sizing.decision_words import placed
+from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
 from inferdoc.words import figure
 
 LABELLED = 8

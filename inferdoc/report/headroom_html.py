@@ -116,7 +116,7 @@ def headroom_html(answer: HeadroomAnswer) -> str:
         key(LEGEND, "".join(drawn for drawn, _ in LEGEND)) if answer.pools else "",
         *(_pool(at, pool, answer.zone) for at, pool in enumerate(answer.pools)),
         *(_apart(at, apart) for at, apart in enumerate(answer.apart)),
-        listed("doubts", "Undetermined for every pool", answer.cannot_tell),
+        listed("doubts", "Undetermined for every pool", answer.undetermined),
         listed("notes", "Notes", answer.notes),
         listed("left", "Left out", [f"{one.pool}: {one.because}" for one in answer.left_out]),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema_)}</footer>",
@@ -138,7 +138,7 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
     ]
     if pool.clock.numbers:
         parts.append(f"<h3>Headroom clock</h3>{numbers_table(pool.clock.numbers)}")
-    for title, sentences in (("Notes", pool.notes), ("Undetermined", pool.cannot_tell)):
+    for title, sentences in (("Notes", pool.notes), ("Undetermined", pool.undetermined)):
         if sentences:
             parts.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")
     return "".join([*parts, "</section>"])

@@ -97,7 +97,7 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
             lines += _lost(one, verbose)
         lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
         lines += _listed(bold("notes"), pool.notes)
-        lines += _listed(bold("undetermined"), pool.cannot_tell)
+        lines += _listed(bold("undetermined"), pool.undetermined)
     for apart in answer.apart:
         lines += ["", bold(f"{apart.part.title}: {' and '.join(apart.pools)}"), *wrap(apart.summary, "  ", COLUMNS)]
         for each in apart.part.numbers:
@@ -106,7 +106,7 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
             value = "not known" if condition.value is None else figure(condition.value, condition.unit)
             lines += wrap(f"{condition.what}: {value}, {MET[condition.met]}", "  - ", COLUMNS)
         lines += _listed(bold("assumed"), apart.notes)
-    lines += _listed(bold("undetermined for every pool"), answer.cannot_tell)
+    lines += _listed(bold("undetermined for every pool"), answer.undetermined)
     lines += _listed(bold("note"), answer.notes)
     lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
     if not verbose:

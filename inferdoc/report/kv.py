@@ -86,7 +86,7 @@ def kv_html(answer: KvAnswer) -> str:
         f'<div class="plots">{plots}</div>' if plots else "",
         *(part_section(f"p{at}", part) for at, part in enumerate(answer.parts)),
         listed("notes", "Notes", answer.notes),
-        listed("doubts", "Undetermined", answer.cannot_tell),
+        listed("doubts", "Undetermined", answer.undetermined),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
     ]
     return document(f"KV cache: {answer.pool}", "\n".join(each for each in body if each), answer.inferdoc_version)
@@ -108,7 +108,7 @@ def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) ->
         lines += ["", bold(part.title)]
         for each in part.numbers:
             lines += number_lines(each, verbose, COLUMNS)
-    for title, sentences in (("notes", answer.notes), ("undetermined", answer.cannot_tell)):
+    for title, sentences in (("notes", answer.notes), ("undetermined", answer.undetermined)):
         if sentences:
             lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
     if not verbose:

@@ -93,8 +93,8 @@ HEAD = f"  {'':<{NAME}} {'attained':>16} {'budget left':>13} {'burn 1h':>8} {'1d
 
 def as_text(report: SloReport) -> str:
     """The report for people."""
-    seen, asked = _span(report.seen_seconds), _span(report.asked_seconds)
-    less = "" if report.seen_seconds >= 0.95 * report.asked_seconds else f" of the requested {asked}"
+    seen, asked = _span(report.seen_seconds), _span(report.requested_seconds)
+    less = "" if report.seen_seconds >= 0.95 * report.requested_seconds else f" of the requested {asked}"
     short = any(report.seen_seconds < 0.95 * one.window_seconds for one in report.objectives)
     budget = "; budgets are those of the time seen" if short else ""
     lines = [f"{report.source}: {report.from_} to {report.until}", f"{seen} of data{less}{budget}"]
@@ -107,15 +107,15 @@ def as_text(report: SloReport) -> str:
         for one in report.not_judged:
             lines += wrap(f"{one.objective} ({one.place}): {one.because}", "  ")
     lines += ["", _sentence(report)]
-    if not any(one.promised for one in report.objectives):
+    if not any(one.is_slo for one in report.objectives):
         lines += wrap("These are defaults; `inferdoc slo suggest` prints objectives from your history.", "")
     return page(fitted(lines))
 
 
 def _objective(group: Sequence[Kept]) -> Iterator[str]:
     first = group[0]
-    what = f"{first.title}: {100 * first.wanted:.4g} % over {_span(first.window_seconds)}"
-    start = "" if first.promised else " (default)"
+    what = f"{first.title}: {100 * first.target_share:.4g} % over {_span(first.window_seconds)}"
+    start = "" if first.is_slo else " (default)"
     tenant = "".join(f", {label} {value}" for label, value in first.tenant.items())
     yield from wrap(f"{first.objective}  {what}{tenant}{start}", "")
     yield HEAD
@@ -156,7 +156,7 @@ def _goodput(report: SloReport) -> Iterator[str]:
             yield from wrap(name, mark)
             name = ""
         good = _range(one.good, lambda value: f"{value:.3g}")
-        yield f"  {name:<{NAME}} {good:>16} {_range(one.share, _percent):>16} {one.asked:>6.3g}/s"
+        yield f"  {name:<{NAME}} {good:>16} {_range(one.share, _percent):>16} {one.requested:>6.3g}/s"
         if one.note:
             yield from wrap(one.note, "    ")
 

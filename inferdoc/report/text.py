@@ -13,7 +13,7 @@ from inferdoc.judging.model import (
     PhaseSplit,
     Rival,
     StageReached,
-    StepForetold,
+    StepPrediction,
     seconds,
 )
 from inferdoc.judging.visibility import ONE_SCRAPE
@@ -188,7 +188,7 @@ def _finding(
     yield f"   runbook  {finding.runbook_url or f'inferdoc runbook {finding.runbook}'}"
 
 
-def _predictions(step: StepForetold) -> str:
+def _predictions(step: StepPrediction) -> str:
     """What a step would bring, the quantities that say most of it."""
     moves = [
         f"{move.title} {figure(move.now, move.unit)} to {figure(move.then, move.unit)} "

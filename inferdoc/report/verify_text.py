@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import click
+import msgspec
 
+from inferdoc.escaping import lines as as_lines
 from inferdoc.report.columns import Columns, marked
+from inferdoc.report.printable import printable
 from inferdoc.report.wrapping import painted, wrap
 from inferdoc.verify.model import MeasuredMove, Verification
 from inferdoc.words import figure
@@ -61,3 +64,10 @@ def ledger_text(lines: Sequence[Verification]) -> str:
         predicted = f", {inside} of {len(line.predicted)} as predicted" if line.predicted else ""
         rows.append(f"{line.step_at}  {line.outcome:<13}  {line.finding}  {line.pool}{predicted}")
     return "\n".join(rows) if rows else "the ledger is empty"
+
+
+def render_ledger(ledger: Sequence[Verification], form: str) -> str:
+    """The ledger as text, or as a JSON list."""
+    if form == "json":
+        return as_lines(msgspec.json.format(msgspec.json.encode(ledger), indent=2).decode())
+    return ledger_text([printable(each, Verification) for each in ledger])

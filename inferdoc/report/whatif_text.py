@@ -52,7 +52,7 @@ def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[s
             figure(line.measured, line.unit),
             "" if line.error is None else f"{line.error:+.1%}",
         )
-        for line in answer.held
+        for line in answer.holdout
     ]
     columns = Columns([heads, *rows], COLUMNS)
     yield from map(bold, columns.lines(heads))

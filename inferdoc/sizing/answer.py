@@ -1,32 +1,133 @@
-"""The document of a sizing: every number of the layout that is taken, at the ends and in the middle of its range."""
+"""The document of a sizing, and the 13 steps of the field guide filled in from it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
-from inferdoc.capacity.speculation import best_draft_length, speculative_speedup
+from inferdoc.capacity.step_time import best_draft_length, speculative_speedup
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
-from inferdoc.sizing.calibrate import BackTest
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time
 from inferdoc.sizing.fleet_part import (
     APART,
+    GpuPrice,
     disaggregation_part,
     fleet_part,
+    money_part,
     queue_part,
     replicas_of,
     start_part,
     worth_parting,
 )
-from inferdoc.sizing.inputs import SizingInputs
+from inferdoc.sizing.inputs import SizingInputs, TokenLength
+from inferdoc.sizing.live import BackTest
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
-from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, SizeAnswer, SizedPart
-from inferdoc.sizing.money_part import GpuPrice, money_part
-from inferdoc.sizing.number import Inputs, at_ends, number
+from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, Predicted, SizeAnswer, SizedPart
+from inferdoc.sizing.number import Inputs, at_ends, number, part
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import figure, how_many
+
+NOT_GIVEN = "not sized: {}"
+
+
+def sizing_steps(sizing: SizingInputs, answer: SizeAnswer) -> list[tuple[str, str]]:
+    """Title and result of each step. sizing: the inputs of the answer."""
+    numbers = {each.name: each for part in answer.parts for each in part.numbers}
+
+    def shown(name: str, missing: str = "no bound") -> str:
+        each = numbers.get(name)
+        return missing if each is None or each.value is None else figure(each.value, each.unit)
+
+    traffic, limits = sizing.traffic, sizing.limits
+    load = f"{figure(traffic.rate, '1/s')} at the peak" if traffic.rate else f"{traffic.concurrent or 1} concurrent"
+    apart = "prefill_gpus" in numbers
+    return [
+        (
+            "workload",
+            (
+                f"{_length(traffic.prompt)} prompt and {_length(traffic.output)} output tokens, {load}; objectives: "
+                f"TTFT p95 {figure(sizing.ttft, 's')}, ITL {figure(sizing.itl, 's')}"
+            ),
+        ),
+        (
+            "hardware",
+            (
+                f"{answer.tier}: {shown('memory')}, {sizing.tier.memory_gbps.value:,.0f} GB/s, "
+                f"{sizing.tier.bf16_tflops.value:,.0f} TFLOPS in BF16, link {sizing.tier.link_gbps.value:,.0f} GB/s"
+            ),
+        ),
+        ("quantisation", f"weights {answer.dtype}, KV cache {answer.kv_dtype}"),
+        (
+            "memory of a GPU",
+            (
+                f"weights {shown('weights')}, activations {shown('activations')}, rest {shown('other')}; "
+                f"{shown('kv_room')} for the KV cache"
+            ),
+        ),
+        (
+            "KV cache",
+            (
+                f"{shown('kv_bytes_per_token')} a token; {shown('concurrency_p95')} at p95 context, longest context "
+                f"{shown('longest_context')}"
+            ),
+        ),
+        ("parallelism", f"{answer.layout}; one p95 request fits from {shown('least_gpus')} on"),
+        (
+            "batching",
+            (
+                f"{shown('streams')} within the objectives, {shown('rate')} a replica; "
+                f"--max-num-seqs {limits.sequences}, --max-num-batched-tokens {limits.batched_tokens}"
+            ),
+        ),
+        (
+            "prefill and decode",
+            f"disaggregated {shown('prefill_gpus')} + {shown('decode_gpus')}, saved {shown('saved')} of the GPUs"
+            if apart
+            else NOT_GIVEN.format("give --rate"),
+        ),
+        (
+            "speculation",
+            f"{shown('speedup')} the speed; best draft length {shown('best_draft')}"
+            if "speedup" in numbers
+            else NOT_GIVEN.format("give --accepted, the live draft acceptance by position"),
+        ),
+        (
+            "prefix cache",
+            (
+                f"{traffic.prefix_share:.0%} of the prompt tokens cached; an unused block lives "
+                f"{shown('block_life', 'as long as its replica')}"
+            ),
+        ),
+        (
+            "replicas",
+            (
+                f"{shown('replicas')}, {shown('gpus')} at {sizing.safety:g} times the rate; "
+                f"{shown('replicas_one_lost')} with one lost"
+            )
+            if "replicas" in numbers
+            else NOT_GIVEN.format("give --rate or --concurrency"),
+        ),
+        (
+            "admission and start",
+            (
+                f"--max-num-queued-reqs {shown('max_num_queued_reqs', 'not sized')}; a start from local NVMe takes "
+                f"{shown('start_nvme')}, from an object store {shown('start_object_store')}"
+            ),
+        ),
+        (
+            "cost and check",
+            f"{shown('hour')} an hour, {shown('million')} for a million output tokens at this rate"
+            if "hour" in numbers
+            else NOT_GIVEN.format("give --price for cost"),
+        ),
+    ]
+
+
+def _length(length: TokenLength) -> str:
+    return f"{length.mean:,.0f} (p95 {length.p95:,.0f})"
+
 
 MOST_OVER_PCIE = 2
 """GPUs beyond which an all-reduce over PCIe takes half of a step."""
@@ -152,7 +253,8 @@ def _notes(sizing: SizingInputs, taken: Considered) -> list[str]:
 BACK_TEST = "back-test on the pool's own history"
 
 
-def back_test_part(test: BackTest) -> SizedPart:
+@part(BACK_TEST)
+def back_test_part(test: BackTest) -> Iterator[Predicted]:
     """Errors and coverage."""
     inputs: Inputs = {"readings": (test.readings, "")}
     off = "median of |predicted / measured - 1| over the second half, from the rate alone; shares of the first half"
@@ -167,15 +269,15 @@ def back_test_part(test: BackTest) -> SizedPart:
         what = "KV tokens predicted, over those that the engine says, - 1; from then on the engine's own count"
         rows.append((("kv_tokens_error", "KV tokens, off by", "ratio"), test.kv_tokens, what))
     source = "the pool's own metrics"
-    return SizedPart(
-        BACK_TEST, [number(what, value, formula=how, inputs=inputs, source=source) for what, value, how in rows]
-    )
+    for title, value, how in rows:
+        yield number(title, value, formula=how, inputs=inputs, source=source)
 
 
 DRAFTS = "speculation"
 
 
-def drafting_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
+@part(DRAFTS, assumed=True)
+def drafting_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]:
     """At the streams that the objectives allow without drafts."""
     drafting, streams = sizing.drafting, max(1, round(taken.streams))
     assert drafting is not None
@@ -190,34 +292,26 @@ def drafting_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     inputs = {"streams": (streams, ""), "cost of a draft": (drafting.cost, "steps")}
     source = "Leviathan, Kalman, Matias; r(k) = a step over k + 1 times the tokens against a plain one"
     formula = "(1 + A1 + ... + Ak) / (r(k) + k x c)"
-    return SizedPart(
-        DRAFTS,
-        [
-            number(
-                ("speedup", f"speed with drafts of {length}", "times"),
-                at_ends(taken, lambda replica: speed(replica, length)),
-                formula=formula,
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-            number(
-                ("best_draft", "draft length that yields most", "tokens"),
-                at_ends(taken, lambda replica: float(best(replica))),
-                formula=f"the k, of 0 to {length}, with the highest of these",
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-            number(
-                ("best_speedup", "speed with that", "times"),
-                at_ends(taken, lambda replica: speed(replica, best(replica))),
-                formula=formula,
-                inputs=inputs,
-                source=source,
-                assumed=True,
-            ),
-        ],
+    yield number(
+        ("speedup", f"speed with drafts of {length}", "times"),
+        at_ends(taken, lambda replica: speed(replica, length)),
+        formula=formula,
+        inputs=inputs,
+        source=source,
+    )
+    yield number(
+        ("best_draft", "draft length that yields most", "tokens"),
+        at_ends(taken, lambda replica: float(best(replica))),
+        formula=f"the k, of 0 to {length}, with the highest of these",
+        inputs=inputs,
+        source=source,
+    )
+    yield number(
+        ("best_speedup", "speed with that", "times"),
+        at_ends(taken, lambda replica: speed(replica, best(replica))),
+        formula=formula,
+        inputs=inputs,
+        source=source,
     )
 
 

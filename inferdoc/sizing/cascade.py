@@ -11,8 +11,15 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.decision import decided, ranked, undominated
-from inferdoc.sizing.decision_model import CASCADE, DecisionAnswer, DecisionRow
-from inferdoc.sizing.decision_words import money_words, placed, reasons_of, summary
+from inferdoc.sizing.decision_model import (
+    CASCADE,
+    DecisionAnswer,
+    DecisionRow,
+    money_words,
+    placed,
+    reasons_of,
+    summary,
+)
 from inferdoc.words import figure
 
 MOST_STAGES = 8

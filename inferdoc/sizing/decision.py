@@ -15,18 +15,26 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import ENDS, End
-from inferdoc.sizing.choice import Considered, considered, one_at_a_time, replicas_for
+from inferdoc.sizing.choice import (
+    Considered,
+    PoolPair,
+    batch_rate,
+    batch_replicas,
+    batch_seconds,
+    considered,
+    one_at_a_time,
+    pool_pair,
+    replicas_for,
+)
 from inferdoc.sizing.decision_model import (
     AGGREGATED,
     APART,
     BY_CLASS,
     DECISION_SCHEMA_ID,
+    SIXTEEN_BITS,
     DecisionAnswer,
     DecisionRow,
     cost_of,
-)
-from inferdoc.sizing.decision_words import (
-    SIXTEEN_BITS,
     layout_words,
     load_words,
     notes,
@@ -36,8 +44,6 @@ from inferdoc.sizing.decision_words import (
 )
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.inputs import Parallelism, SizingInputs, TrafficClass, TrafficInputs
-from inferdoc.sizing.offpeak import batch_rate, batch_replicas, batch_seconds
-from inferdoc.sizing.pools import PoolPair, pool_pair
 from inferdoc.sizing.request import WITHOUT_BF16, shape_named, sizing_inputs, tier_named
 from inferdoc.version import __version__
 from inferdoc.words import figure

@@ -6,11 +6,15 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.capacity.latency import live_context_tokens, live_context_variation, lognormal_p95, lognormal_variation
 from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.capacity.service_level import (
+    live_context_tokens,
+    live_context_variation,
+    lognormal_p95,
+    lognormal_variation,
+)
 from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.signal import Tier, Tiers
-from inferdoc.sizing.shares import ShareRange
 
 TAIL = 2.0
 """The 95th percentile of a length over its mean, where only the mean is given (own choice)."""
@@ -150,10 +154,22 @@ class BatchJob:
 
 
 @dataclass(frozen=True)
+class ShareRange:
+    """low, middle, high: 0..1, without collectives; source: what it rests on; assumed: not measured on this tier and
+    layout."""
+
+    low: float
+    middle: float
+    high: float
+    source: str
+    assumed: bool
+
+
+@dataclass(frozen=True)
 class MeasuredShares:
-    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None where it does not tell), the
-    layout on which both were read, and front: seconds to the first token outside of the engine, most to
-    least, as the shares go from slow to fast."""
+    """What a live pool shows instead of what is assumed: shares, KV tokens of a rank (None if it does not show them),
+    the layout on which both were read, and front: seconds to the first token outside of the engine, most to least, as
+    the shares go from slow to fast."""
 
     prefill: ShareRange
     decode: ShareRange

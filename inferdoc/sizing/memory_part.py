@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
-from inferdoc.capacity.memory import least_gpus, safe_concurrency
+from inferdoc.capacity.memory import KV_DTYPES, SPARSE_LAYER_BYTES, least_gpus, safe_concurrency
 from inferdoc.sizing.build import GpuMemory, kv_cost_of, memory_of, weights_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs
 from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import at_ends, number
+from inferdoc.sizing.number import at_ends, number, part
 from inferdoc.sizing.replica import Replica
 
 MOST_CONTEXT = 1e9
@@ -18,7 +17,8 @@ MOST_CONTEXT = 1e9
 MEMORY, KV = "memory of one GPU", "KV cache"
 
 
-def memory_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
+@part(MEMORY)
+def memory_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]:
     """Bytes by part; they add up to what --gpu-memory-utilization leaves."""
     memory, layout, shape = taken.sized.memory, taken.sized.layout, sizing.shape
     limits = sizing.limits
@@ -26,75 +26,68 @@ def memory_part(sizing: SizingInputs, taken: Considered) -> SizedPart:
     per_weight = (of_all.dense + of_all.routed) / shape.parameters
     weights = {"P": (shape.parameters, "parameters"), "bytes per weight": (per_weight, "bytes")}
     shared = {"TP": (layout.tensor, ""), "PP": (layout.pipeline, ""), "DP": (layout.data, "")}
-    return SizedPart(
-        MEMORY,
-        [
-            number(
-                ("memory", "shown by the driver", "bytes"),
-                memory.total,
-                formula="memory_gib of the tier x 2^30",
-                inputs={"memory": (memory.total, "bytes")},
-                source=sizing.tier.memory_gib.source,
-            ),
-            number(
-                ("free", "free (--gpu-memory-utilization)", "bytes"),
-                memory.total - memory.usable,
-                formula="memory x (1 - utilization)",
-                inputs={"utilization": (limits.memory_share, "ratio")},
-                source="vLLM 0.32",
-            ),
-            number(
-                ("weights", "weights", "bytes"),
-                memory.weights,
-                formula="P x bytes per weight / (TP x PP); experts also / DP; embeddings in 16 bits",
-                inputs={**weights, **shared},
-                source="as vLLM logs it at start (its pull request 10511)",
-                assumed=shape.counted,
-            ),
-            number(
-                ("activations", "activations", "bytes"),
-                memory.activations,
-                formula="2 x batched tokens x hidden x c; c = 10, 6, 5, 5 for TP 1, 2, 4, 8",
-                inputs={"batched tokens": (limits.batched_tokens, ""), "hidden": (shape.hidden, "")},
-                source="aiconfigurator 0.12",
-                assumed=True,
-            ),
-            number(
-                ("logits", "logits", "bytes"),
-                memory.logits,
-                formula="4 x max-num-seqs x vocabulary",
-                inputs={"max-num-seqs": (limits.sequences, ""), "vocabulary": (shape.vocabulary, "")},
-                source="vLLM 0.32: logits in 32 bits",
-            ),
-            *_adapters(sizing, memory),
-            number(
-                ("other", "context, graphs, buffers", "bytes"),
-                memory.other,
-                formula="2.5 GiB, and 0.37 GiB of communication buffers beyond one GPU",
-                inputs={},
-                source="aiconfigurator 0.12, its safety figure of 3.5 GiB less 1",
-                assumed=True,
-            ),
-            _kv_room(sizing, taken, memory),
-        ],
+    yield number(
+        ("memory", "shown by the driver", "bytes"),
+        memory.total,
+        formula="memory_gib of the tier x 2^30",
+        inputs={"memory": (memory.total, "bytes")},
+        source=sizing.tier.memory_gib.source,
     )
+    yield number(
+        ("free", "free (--gpu-memory-utilization)", "bytes"),
+        memory.total - memory.usable,
+        formula="memory x (1 - utilization)",
+        inputs={"utilization": (limits.memory_share, "ratio")},
+        source="vLLM 0.32",
+    )
+    yield number(
+        ("weights", "weights", "bytes"),
+        memory.weights,
+        formula="P x bytes per weight / (TP x PP); experts also / DP; embeddings in 16 bits",
+        inputs={**weights, **shared},
+        source="as vLLM logs it at start (its pull request 10511)",
+        assumed=shape.counted,
+    )
+    yield number(
+        ("activations", "activations", "bytes"),
+        memory.activations,
+        formula="2 x batched tokens x hidden x c; c = 10, 6, 5, 5 for TP 1, 2, 4, 8",
+        inputs={"batched tokens": (limits.batched_tokens, ""), "hidden": (shape.hidden, "")},
+        source="aiconfigurator 0.12",
+        assumed=True,
+    )
+    yield number(
+        ("logits", "logits", "bytes"),
+        memory.logits,
+        formula="4 x max-num-seqs x vocabulary",
+        inputs={"max-num-seqs": (limits.sequences, ""), "vocabulary": (shape.vocabulary, "")},
+        source="vLLM 0.32: logits in 32 bits",
+    )
+    yield from _adapters(sizing, memory)
+    yield number(
+        ("other", "context, graphs, buffers", "bytes"),
+        memory.other,
+        formula="2.5 GiB, and 0.37 GiB of communication buffers beyond one GPU",
+        inputs={},
+        source="aiconfigurator 0.12, its safety figure of 3.5 GiB less 1",
+        assumed=True,
+    )
+    yield _kv_room(sizing, taken, memory)
 
 
-def _adapters(sizing: SizingInputs, memory: GpuMemory) -> list[Predicted]:
+def _adapters(sizing: SizingInputs, memory: GpuMemory) -> Iterator[Predicted]:
     limits, shape = sizing.limits, sizing.shape
     if not limits.adapters:
-        return []
+        return
     sizes = {"adapters": (limits.adapters, ""), "rank": (limits.adapter_rank, ""), "layers": (shape.layers, "")}
-    return [
-        number(
-            ("adapters", "LoRA slots", "bytes"),
-            memory.adapters,
-            formula="max-loras x layers x sum of in + out of the adapted matrices x max-lora-rank x 2 / TP",
-            inputs=sizes,
-            source="vLLM reserves the slots at start",
-            assumed=True,
-        )
-    ]
+    yield number(
+        ("adapters", "LoRA slots", "bytes"),
+        memory.adapters,
+        formula="max-loras x layers x sum of in + out of the adapted matrices x max-lora-rank x 2 / TP",
+        inputs=sizes,
+        source="vLLM reserves the slots at start",
+        assumed=True,
+    )
 
 
 def _kv_room(sizing: SizingInputs, taken: Considered, memory: GpuMemory) -> Predicted:

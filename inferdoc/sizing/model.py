@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
+
 SIZE_SCHEMA_ID = "inferdoc.size/v1"
 
 
@@ -42,7 +44,7 @@ class LayoutLooked(msgspec.Struct):
     why: str
 
 
-class SizeAnswer(msgspec.Struct):
+class SizeAnswer(JsonDocument):
     """What a model needs on a tier. assumed: what nobody gave; notes: what to know before using the numbers."""
 
     schema: str
@@ -64,7 +66,3 @@ class SizeAnswer(msgspec.Struct):
     def part(self, title: str) -> SizedPart:
         """The part with this heading."""
         return next(each for each in self.parts if each.title == title)
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import wraps
+from typing import ParamSpec
 
 from inferdoc.catalogue.efficiency import StepSpread
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered
-from inferdoc.sizing.model import Predicted
+from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import figure
 
+P = ParamSpec("P")
 Inputs = Mapping[str, tuple[float, str]]
 """Name -> value and unit."""
 AtEnds = Mapping[End, float | None]
@@ -58,5 +61,21 @@ def number(
     """A number of a sizing. what: name, title and unit; values: one for each end, or the one that is exact."""
     name, title, unit = what
     value, low, high = (values,) * 3 if isinstance(values, float | int) else ranged(values)
-    said = {word: figure(each, of_unit) for word, (each, of_unit) in inputs.items()}
-    return Predicted(name, title, value, low, high, unit, formula, said, source, assumed)
+    shown = {word: figure(each, of_unit) for word, (each, of_unit) in inputs.items()}
+    return Predicted(name, title, value, low, high, unit, formula, shown, source, assumed)
+
+
+def part(title: str, *, assumed: bool = False) -> Callable[[Callable[P, Iterator[Predicted]]], Callable[P, SizedPart]]:
+    """Make a part of the numbers that a function yields. assumed: each rests on something that nobody measured."""
+
+    def decorated(numbers: Callable[P, Iterator[Predicted]]) -> Callable[P, SizedPart]:
+        @wraps(numbers)
+        def made(*args: P.args, **options: P.kwargs) -> SizedPart:
+            found = list(numbers(*args, **options))
+            for each in found:
+                each.assumed = each.assumed or assumed
+            return SizedPart(title, found)
+
+        return made
+
+    return decorated

@@ -9,20 +9,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from math import exp, inf
 
-from inferdoc.capacity.kv_bytes import KvCost
-from inferdoc.capacity.latency import (
+from inferdoc.capacity.memory import KvCost, safe_concurrency
+from inferdoc.capacity.model_shape import ModelShape
+from inferdoc.capacity.service_level import (
     colocated_itl_seconds,
     p95_with_some_waiting,
     queue_seconds,
     queue_variance,
     slot_wait,
 )
-from inferdoc.capacity.memory import safe_concurrency
-from inferdoc.capacity.model_shape import ModelShape
-from inferdoc.capacity.step_rates import StepRates, attention_flop
 from inferdoc.capacity.step_time import (
     Machine,
+    StepRates,
     Weights,
+    attention_flop,
     expert_exchange_seconds,
     pipeline_bubble,
     prefill_flop,
@@ -248,10 +248,10 @@ class Replica:
         if self.traffic.concurrent is not None:
             return 0.0, 0.0
         output = self.traffic.output
-        held, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
+        occupied, unlike = output.mean * self.itl(streams), 1.0 + self.traffic.context_variation**2
         cache = self.kv.tokens / self.kv.context(self.traffic.context)
-        room = slot_wait(cache / unlike, streams / unlike, held, output.variation)
-        return max(room, slot_wait(self.limits.sequences, streams, held, output.variation))
+        room = slot_wait(cache / unlike, streams / unlike, occupied, output.variation)
+        return max(room, slot_wait(self.limits.sequences, streams, occupied, output.variation))
 
     @property
     def room(self) -> float:

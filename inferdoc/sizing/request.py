@@ -10,11 +10,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from inferdoc.capacity.kv_bytes import KV_DTYPES, SPARSE_LAYER_BYTES
-from inferdoc.capacity.memory import MEMORY_SHARE, WEIGHT_DTYPES
+from inferdoc.capacity.memory import KV_DTYPES, MEMORY_SHARE, SPARSE_LAYER_BYTES, WEIGHT_DTYPES
 from inferdoc.capacity.model_shape import ModelShape, shape_of
 from inferdoc.capacity.service_level import HEADROOM_NEW
-from inferdoc.capacity.speculation import DRAFT_COST
+from inferdoc.capacity.step_time import DRAFT_COST
 from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.efficiency import ENGINES
 from inferdoc.catalogue.load import Catalogue
@@ -22,7 +21,8 @@ from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.sizing.answer import answered
-from inferdoc.sizing.calibrate import calibrated
+from inferdoc.sizing.choice import batch_job
+from inferdoc.sizing.fleet_part import GpuPrice
 from inferdoc.sizing.inputs import (
     TAIL,
     Drafting,
@@ -34,10 +34,8 @@ from inferdoc.sizing.inputs import (
     TrafficInputs,
     mixed_length,
 )
-from inferdoc.sizing.live import LivePool
+from inferdoc.sizing.live import LivePool, calibrated
 from inferdoc.sizing.model import SizeAnswer
-from inferdoc.sizing.money_part import GpuPrice
-from inferdoc.sizing.offpeak import batch_job
 from inferdoc.times import length_of
 from inferdoc.words import figure
 
@@ -55,10 +53,7 @@ WITHOUT_BF16 = ("t4",)
 
 
 def sized_for_request(
-    options: Mapping[str, Any],
-    catalogue: Catalogue,
-    like: LivePool | None = None,
-    prices: PricesSection | None = None,
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
 ) -> SizeAnswer:
     """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
     for money. Raises InferdocError."""
@@ -229,7 +224,7 @@ def _dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
         return given
     if not shape.dtype:
         raise InferdocError(
-            f"{shape.name}: its config does not tell the dtype of the weights; give --dtype, one of "
+            f"{shape.name}: its config does not name the dtype of the weights; give --dtype, one of "
             f"{', '.join(WEIGHT_DTYPES)}"
         )
     assumed.append(f"weights in {shape.dtype}, as its config says (--dtype)")

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.fleet.members import Pool
+
 SCHEMA_ID = "inferdoc.slo/v1"
 Status = Literal["met", "missed", "between", "too few"]
 """between: the target lies between two buckets; too few: not enough events."""
@@ -19,16 +21,6 @@ class Bounds(msgspec.Struct, frozen=True):
     high: float
 
 
-class PoolPlace(msgspec.Struct, frozen=True):
-    """The pool that a line is about; role `router`: counted above the pods, by model."""
-
-    cluster: str
-    namespace: str
-    model: str
-    role: str
-    tier: str
-
-
 class Burning(msgspec.Struct, frozen=True):
     """How many times faster than sustainable the budget burns over the last `window`; None where the data do not reach
     over it, or it holds no events."""
@@ -37,21 +29,21 @@ class Burning(msgspec.Struct, frozen=True):
     rate: Bounds | None
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """One objective in one pool. attained: the share of good events; wanted: the target share; budget_left: of the
-    errors that the time seen allows, 1 = none used, below 0 = more than all; bounds: those of the nearest buckets;
-    seen_seconds, window_seconds: how much of the objective's window there are data for; alerting: the pair of windows
-    that burns too fast now."""
+class Kept(msgspec.Struct, frozen=True, rename={"target_share": "wanted", "is_slo": "promised"}):
+    """One objective in one pool. attained: the share of good events; target_share: of good events; is_slo: false for a
+    default; budget_left: of the errors that the time seen allows, 1 = none used, below 0 = more than all; bounds: those
+    of the nearest buckets; seen_seconds, window_seconds: how much of the objective's window there are data for;
+    alerting: the pair of windows that burns too fast now."""
 
     objective: str
     title: str
     signal: str
     target: float
     unit: str
-    wanted: float
-    promised: bool
+    target_share: float
+    is_slo: bool
     tenant: dict[str, str]
-    place: PoolPlace
+    place: Pool
     status: Status
     events: float
     attained: Bounds
@@ -63,15 +55,15 @@ class Kept(msgspec.Struct, frozen=True):
     alerting: Literal["fast", "slow"] | None
 
 
-class Goodput(msgspec.Struct, frozen=True):
+class Goodput(msgspec.Struct, frozen=True, rename={"requested": "asked"}):
     """Requests of a pool that were within all of some objectives. good: per second; share: of all requests, with
-    failed and refused ones; asked: all requests per second; objectives: their ids; note: what is not in it."""
+    failed and refused ones; requested: all requests per second; objectives: their ids; note: what is not in it."""
 
-    place: PoolPlace
+    place: Pool
     objectives: tuple[str, ...]
     good: Bounds
     share: Bounds
-    asked: float
+    requested: float
     note: str | None = None
 
 
@@ -83,15 +75,17 @@ class Unjudged(msgspec.Struct, frozen=True):
     because: str
 
 
-class SloReport(msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from"}):
-    """Everything. from, until: the data that were read; asked_seconds: requested length."""
+class SloReport(
+    msgspec.Struct, frozen=True, rename={"schema_": "schema", "from_": "from", "requested_seconds": "asked_seconds"}
+):
+    """Everything. from, until: the data that were read; requested_seconds: length of the range."""
 
     schema_: str
     inferdoc_version: str
     source: str
     from_: str
     until: str
-    asked_seconds: float
+    requested_seconds: float
     seen_seconds: float
     verdict: Verdict
     objectives: list[Kept]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import ServedPool, Slo, in_force
@@ -16,8 +17,7 @@ FAMILIES = ("ttft", "itl", "tpot_request", "e2e")
 `vllm bench serve` calls tpot and GuideLLM and AIPerf call inter-token latency (reference: capacity, section G)."""
 
 
-@dataclass(frozen=True)
-class Objective:
+class Objective(msgspec.Struct, frozen=True):
     """A signal that is at most limit, in its unit. assumed: a default, neither requested nor an SLO."""
 
     signal: str

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from inferdoc.errors import ExitCode
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
-from inferdoc.slo.goodput import FAILED, FIRST_TOKEN, PER_TOKEN
+from inferdoc.slo.attainment import FAILED, FIRST_TOKEN, PER_TOKEN
 from inferdoc.slo.history import History
 from inferdoc.source.frame import Entity
 from inferdoc.source.histograms import common_bounds
@@ -187,3 +188,8 @@ def _healthy_hours(history: History, part: _Part, grid: Grid) -> tuple[np.ndarra
         "an engine that did not answer": int(away.sum()),
         "failed requests": int((failed & ~away).sum()),
     }
+
+
+def suggested_code(found: Sequence[Suggestion | NoSuggestion]) -> int:
+    """0: there is something to promise; 3: there is not."""
+    return ExitCode.OK if any(isinstance(one, Suggestion) for one in found) else ExitCode.UNKNOWN

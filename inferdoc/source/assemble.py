@@ -12,8 +12,8 @@ from functools import cached_property
 import numpy as np
 
 from inferdoc.catalogue.aliases import Aliases
-from inferdoc.catalogue.span import names_in
 from inferdoc.catalogue.signal import Reading, Signal, Term
+from inferdoc.catalogue.span import names_in
 from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix

@@ -1,1 +1,1 @@
-"""`inferdoc whatif`: the simulator, calibrated on a live pool, plays what would be otherwise after a change."""
+"""`inferdoc whatif`: the simulator, calibrated on a live pool, simulates the effect of a change."""

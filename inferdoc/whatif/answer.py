@@ -1,9 +1,11 @@
-"""From what a user requested to the document of a what-if."""
+"""Answer a what-if from options, and predict the next steps of a diagnosis."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,16 +13,17 @@ import msgspec
 from inferdoc.catalogue.slo import in_force
 from inferdoc.cost.prices import HOW
 from inferdoc.errors import InferdocError
-from inferdoc.slo.goodput import FIRST_TOKEN, PER_TOKEN
-from inferdoc.times import length_of
+from inferdoc.fleet.members import Pool
+from inferdoc.forecast.fromsource import pool_name
+from inferdoc.judging.model import Diagnosis, Finding, NextStep, PredictedMove, Scope, StepPrediction
+from inferdoc.slo.attainment import FIRST_TOKEN, PER_TOKEN
+from inferdoc.times import length_of, moment_of
 from inferdoc.version import __version__
 from inferdoc.whatif.calibrate import calibrated
 from inferdoc.whatif.calibrate_pair import CalibratedPair, calibrated_pair
-from inferdoc.whatif.changes import changed_pool
-from inferdoc.whatif.live import STEP, ObservedPool
+from inferdoc.whatif.changes import changed_pair, changed_pool
+from inferdoc.whatif.live import APART, STEP, ObservedPair, ObservedPool, observed_for_request
 from inferdoc.whatif.model import WHATIF_SCHEMA_ID, Banded, HoldoutRow, WhatIfAnswer, WhatIfRow
-from inferdoc.whatif.pair_changes import changed_pair
-from inferdoc.whatif.pairs import ObservedPair, observed_for_request
 from inferdoc.whatif.predict import (
     QUANTITIES,
     SEEDS,
@@ -32,7 +35,8 @@ from inferdoc.whatif.predict import (
     plays_now,
     predicted,
 )
-from inferdoc.whatif.settings import refuse_sides, settings_for_request
+from inferdoc.whatif.run_simulation import PlayedPool
+from inferdoc.whatif.setting import refuse_sides, settings_for_request
 from inferdoc.words import figure, how_many
 
 if TYPE_CHECKING:
@@ -40,24 +44,110 @@ if TYPE_CHECKING:
     from inferdoc.config import Config
     from inferdoc.source.identified import Identified
 
+
+HISTORY = "1h"
+NAMED = {
+    "replicas": re.compile(r"\bscale\b.*--replicas=(\d+)"),
+    "max-num-seqs": re.compile(r"--max-num-seqs[ =](\d+)"),
+    "batch-tokens": re.compile(r"--max-num-batched-tokens[ =](\d+)"),
+}
+"""What a step or its command names."""
+
+
+@dataclass(frozen=True)
+class PoolPlayed:
+    """A pool of the diagnosis, of one side with the other, and its plays as it is. role: of the pool."""
+
+    pool: Calibrated
+    role: str
+    before: list[PlayedPool]
+
+
+def predict_steps(answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue) -> None:
+    """Fills in `predicted` of the steps that name what can be played; why a pool cannot be played becomes a warning of
+    the document."""
+    known: dict[str, PoolPlayed | None] = {}
+    for finding in answer.findings:
+        steps = [(step, named) for step in finding.next_steps if (named := named_settings(step))]
+        if not steps:
+            continue
+        name = _name(finding.scope)
+        if name not in known:
+            known[name] = _played(answer, finding, source, config, catalogue)
+        played_pool = known[name]
+        for step, named in steps if played_pool is not None else ():
+            assert played_pool is not None
+            step.predicted = _prediction(played_pool, named, catalogue, answer)
+
+
+def named_settings(step: NextStep) -> dict[str, str]:
+    """Settings by key that a step names with a number; empty where it names none."""
+    text = f"{step.do} {step.command or ''}"
+    return {key: match[1] for key, pattern in NAMED.items() if (match := pattern.search(text))}
+
+
+def _name(scope: Scope) -> str:
+    return pool_name(Pool(scope.cluster, scope.namespace, scope.model, scope.role, scope.tier))
+
+
+def _played(
+    answer: Diagnosis, finding: Finding, source: Identified, config: Config, catalogue: Catalogue
+) -> PoolPlayed | None:
+    name = _name(finding.scope)
+    try:
+        until = moment_of(answer.window.until, "until")
+        live = observed_for_request(source, config, catalogue, {"history": HISTORY, "pool": name}, until=until)
+        pool = calibrated_as_observed(live, catalogue, {}, limits_for_request(live, catalogue, {}))
+    except InferdocError as error:
+        answer.source.warnings.append(f"--predict: {error}")
+        return None
+    return PoolPlayed(pool, finding.scope.role, plays_now(pool))
+
+
+def _prediction(
+    played_pool: PoolPlayed, named: dict[str, str], catalogue: Catalogue, answer: Diagnosis
+) -> StepPrediction | None:
+    try:
+        side = f"{played_pool.role}." if played_pool.role in APART else ""
+        settings = settings_for_request([f"{side}{key}={value}" for key, value in named.items()], "--predict")
+        change = changed_for_request(played_pool.pool, settings, catalogue)
+        prediction = predicted(played_pool.pool, change, played_pool.before)
+    except InferdocError as error:
+        answer.source.warnings.append(f"--predict: {error}")
+        return None
+    moves = [
+        PredictedMove(
+            row.quantity.name,
+            row.quantity.title,
+            row.quantity.unit,
+            row.now.value,
+            row.then.value,
+            row.then.low,
+            row.then.high,
+        )
+        for row in prediction.rows
+    ]
+    return StepPrediction(named, moves, list(prediction.guesses))
+
+
 LARGE_ERROR = 0.15
-"""Of the holdout half, that is said aloud."""
+"""Error on the holdout half from which on a note is printed."""
 DEFAULT_TTFT, DEFAULT_TPOT = 2.5, 0.2
 """Seconds, where no objective is in force: those of alerts/slo.yaml."""
 
 
 def whatif_for_request(
-    source: Identified, config: Config, catalogue: Catalogue, asked: Mapping[str, Any]
+    source: Identified, config: Config, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> WhatIfAnswer:
     """The answer that the values of the command's options request. Raises InferdocError."""
-    wanted = settings_for_request(asked["settings"], "--set")
-    if not wanted:
+    settings = settings_for_request(options["settings"], "--set")
+    if not settings:
         raise InferdocError("--set: what is to change? for example --set replicas=4")
-    given = settings_for_request(asked["as_now"], "--now", of_now=True) | {"model": asked.get("model")}
-    live = observed_for_request(source, config, catalogue, asked)
-    pool = calibrated_as_observed(live, catalogue, given, limits_for_request(live, catalogue, asked))
-    change = changed_for_request(pool, wanted, catalogue)
-    given_as = dict(part.split("=", 1) for part in asked["settings"])
+    given = settings_for_request(options["as_now"], "--now", of_now=True) | {"model": options.get("model")}
+    live = observed_for_request(source, config, catalogue, options)
+    pool = calibrated_as_observed(live, catalogue, given, limits_for_request(live, catalogue, options))
+    change = changed_for_request(pool, settings, catalogue)
+    given_as = dict(part.split("=", 1) for part in options["settings"])
     return as_document(live, pool, change, predicted(pool, change, plays_now(pool)), given_as, config)
 
 
@@ -83,7 +173,7 @@ def as_document(
         {key.strip(): value.strip() for key, value in given_as.items()},
         _summary(prediction),
         rows,
-        _held(pool),
+        _holdout_rows(pool),
         _machine(pool),
         list(prediction.guesses),
         [*pool.setting.assumptions, "a mean prompt meets a mean answer: lengths are drawn apart"],
@@ -106,16 +196,16 @@ def calibrated_as_observed(
     return calibrated(live, catalogue, given, limits)
 
 
-def changed_for_request(pool: Calibrated, wanted: Mapping[str, Any], catalogue: Catalogue) -> Changed:
+def changed_for_request(pool: Calibrated, settings: Mapping[str, Any], catalogue: Catalogue) -> Changed:
     """It after a change. Raises InferdocError for what cannot be."""
     if isinstance(pool, CalibratedPair):
-        return changed_pair(pool, wanted, catalogue)
-    refuse_sides(wanted, "--set", pool.observed.name)
-    return changed_pool(pool, wanted, catalogue)
+        return changed_pair(pool, settings, catalogue)
+    refuse_sides(settings, "--set", pool.observed.name)
+    return changed_pool(pool, settings, catalogue)
 
 
 def limits_for_request(
-    live: ObservedPool | ObservedPair, catalogue: Catalogue, asked: Mapping[str, Any]
+    live: ObservedPool | ObservedPair, catalogue: Catalogue, options: Mapping[str, Any]
 ) -> tuple[float, float]:
     """Seconds to the first token and per token that count as good: as given, else the objectives in force, of the first
     token those of prefill pods and per token those of decode pods."""
@@ -125,8 +215,8 @@ def limits_for_request(
         ("ttft", FIRST_TOKEN, DEFAULT_TTFT, sides[0]),
         ("tpot", PER_TOKEN, DEFAULT_TPOT, sides[-1]),
     ):
-        given, held = asked.get(flag), in_force(catalogue.slos, side.pool)
-        targets = [slo.target for name, slo in held.items() if name.startswith(f"{family}_p")]
+        given, slos = options.get(flag), in_force(catalogue.slos, side.pool)
+        targets = [slo.target for name, slo in slos.items() if name.startswith(f"{family}_p")]
         found.append(length_of(given, f"--{flag}") if given else min(targets, default=default))
         if not 0 < found[-1] <= 3600:
             raise InferdocError(f"--{flag} {given}: expected more than 0 and at most 1h")
@@ -200,7 +290,7 @@ def _exact(name: str, title: str, unit: str, values: list[float], formula: str, 
     )
 
 
-def _held(pool: Calibrated) -> list[HoldoutRow]:
+def _holdout_rows(pool: Calibrated) -> list[HoldoutRow]:
     titles = {each.name: each.title for each in QUANTITIES}
     return [
         HoldoutRow(
@@ -211,7 +301,7 @@ def _held(pool: Calibrated) -> list[HoldoutRow]:
             each.measured,
             math.expm1(each.off) if math.isfinite(each.off) else None,
         )
-        for each in pool.held
+        for each in pool.holdout
     ]
 
 
@@ -226,7 +316,7 @@ def _summary(prediction: Prediction) -> str:
 
 def _notes(pool: Calibrated, config: Config) -> list[str]:
     notes = []
-    for each in pool.held:
+    for each in pool.holdout:
         if math.isfinite(each.off) and abs(math.expm1(each.off)) > LARGE_ERROR:
             title = each.title or next(known.title for known in QUANTITIES if known.name == each.name)
             notes.append(f"{title}: the first half of the history predicts the second {math.expm1(each.off):+.0%} off")

@@ -12,16 +12,7 @@ from msgspec.structs import replace as with_fields
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import Policy, Role, Stream
 from inferdoc.sizing.request import model_known, shape_named
-from inferdoc.whatif.live import (
-    ACCEPTED,
-    DRAFTED,
-    DRAFTS,
-    FINISHED,
-    ITL,
-    TPOT,
-    TTFT,
-    ObservedPool,
-)
+from inferdoc.whatif.live import ACCEPTED, DRAFTED, DRAFTS, FINISHED, ITL, TPOT, TTFT, ObservedPool
 from inferdoc.whatif.run_simulation import TIMED, PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PlayedSetting
 from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted
@@ -31,20 +22,15 @@ if TYPE_CHECKING:
     from inferdoc.capacity.model_shape import ModelShape
     from inferdoc.catalogue.load import Catalogue
 
-HELD_SEEDS = (101, 102, 103)
+HOLDOUT_SEEDS = (101, 102, 103)
 FULL = 0.9
 """Share of the KV cache from which on requests may wait for it and not for --max-num-seqs."""
 UNBOUND = 1024
 """--max-num-seqs where nothing was seen to wait for it: vLLM's default on large GPUs."""
 BATCH_TOKENS = 8192
 """--max-num-batched-tokens where steps were not seen to be cut: vLLM's default on large GPUs."""
-LATENCIES = {
-    "ttft_p50": (TTFT, 0.5),
-    "ttft_p99": (TTFT, 0.99),
-    "itl_p50": (ITL, 0.5),
-    "itl_p99": (ITL, 0.99),
-}
-"""Quantiles of which the holdout half tells the error."""
+LATENCIES = {"ttft_p50": (TTFT, 0.5), "ttft_p99": (TTFT, 0.99), "itl_p50": (ITL, 0.5), "itl_p99": (ITL, 0.99)}
+"""Quantiles whose error on the holdout half is reported."""
 POLICY: Policy = "least-loaded"
 
 
@@ -68,14 +54,14 @@ class HoldoutError:
 
 @dataclass(frozen=True)
 class CalibratedPool:
-    """setting: as the pool is now, fitted to its whole history; steps: how well that tells its steps; held: errors on
-    the second half of what the first one plays; shape: of its model, None where not known; limits: TTFT and time per
-    token that count as good, seconds."""
+    """setting: as the pool is now, fitted to its whole history; steps: how well the history determines its steps;
+    holdout: errors of a simulation of the first half on the second; shape: of its model, None where not known; limits:
+    TTFT and time per token that count as good, seconds."""
 
     observed: ObservedPool
     setting: PlayedSetting
     steps: StepFit
-    held: tuple[HoldoutError, ...]
+    holdout: tuple[HoldoutError, ...]
     shape: ModelShape | None
     limits: tuple[float, float]
 
@@ -97,22 +83,22 @@ class CalibratedPool:
 def calibrated(
     pool: ObservedPool, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
 ) -> CalibratedPool:
-    """The pool as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
+    """The pool as plays show it. given: settings by key that the user gives; limits: TTFT and time per token that count
     as good, seconds. Raises InferdocError."""
     if pool.pool.role != "both":
         raise InferdocError(f"{pool.name}: a {pool.pool.role} pool can only be played with its other side")
     basis = pool_basis(pool, catalogue, given)
-    middle = pool.stretches // 2
-    early, late = pool.part(0, middle), pool.part(middle, pool.stretches)
+    middle = pool.intervals // 2
+    early, late = pool.part(0, middle), pool.part(middle, pool.intervals)
     first = basis.fitted(early, given)
-    held = _held(first.setting.with_traffic(at_rates_of(first.setting.traffic, late)), late, limits)
+    holdout = _holdout_errors(first.setting.with_traffic(at_rates_of(first.setting.traffic, late)), late, limits)
     whole = basis.fitted(pool, given, start=first.steps)
-    return CalibratedPool(pool, whole.setting, whole.steps, held, basis.shape, limits)
+    return CalibratedPool(pool, whole.setting, whole.steps, holdout, basis.shape, limits)
 
 
 @dataclass(frozen=True)
 class FittedPool:
-    """setting: with the likeliest step times; steps: how well they are told."""
+    """setting: with the likeliest step times; steps: how well they are determined."""
 
     setting: PlayedSetting
     steps: StepFit
@@ -136,8 +122,8 @@ class PoolBasis:
         traffic: Stream | None = None,
         link: float | None = None,
     ) -> FittedPool:
-        """The pool, or a part of its history, as plays show it. start: where the search begins; traffic: where not the
-        pool itself tells it; link: bytes/s at which one of its pods reads KV. Raises InferdocError."""
+        """The pool, or a part of its history, as plays show it. start: where the search begins; traffic: where the
+        pool itself does not show it; link: bytes/s at which one of its pods reads KV. Raises InferdocError."""
         setting = replace(setting_of(pool, self.steps, given, traffic), link=link)
         fit = fitted(pool, setting, self.steps, start)
         return FittedPool(setting.with_steps(fit.parts), fit)
@@ -173,7 +159,7 @@ def _kv_dtype(pool: ObservedPool) -> str:
 def setting_of(
     pool: ObservedPool, basis: StepBasis, given: Mapping[str, Any], traffic: Stream | None = None
 ) -> PlayedSetting:
-    """What plays the pool, with step times as published. traffic: where not the pool itself tells it. Raises
+    """What plays the pool, with step times as published. traffic: where the pool itself does not show it. Raises
     InferdocError."""
     kv_tokens = given.get("kv-tokens") or pool.middle("kv_capacity_tokens")
     if kv_tokens is None:
@@ -208,11 +194,11 @@ def setting_of(
 
 def _accepted(pool: ObservedPool, draft: int) -> tuple[float, ...]:
     """The same chance at each position: the one at which so many tokens a draft are accepted."""
-    wanted = pool.total(ACCEPTED) / pool.total(DRAFTS)
+    per_draft = pool.total(ACCEPTED) / pool.total(DRAFTS)
     low, high = 0.0, 1.0
     for _ in range(40):
         chance = (low + high) / 2
-        low, high = (chance, high) if sum(chance**i for i in range(1, draft + 1)) < wanted else (low, chance)
+        low, high = (chance, high) if sum(chance**i for i in range(1, draft + 1)) < per_draft else (low, chance)
     return tuple(low**i for i in range(1, draft + 1))
 
 
@@ -224,17 +210,19 @@ def _most_streams(pool: ObservedPool, assumed: dict[str, str]) -> int:
         return UNBOUND
     running, waiting, usage = (pool.glances[name] for name in ("running", "waiting", "kv_usage"))
     with np.errstate(invalid="ignore"):
-        held_back = (waiting > 0) & (usage < FULL)
+        queued = (waiting > 0) & (usage < FULL)
     seen = float(np.nanmax(running))
-    if held_back.sum() >= 3 and float(np.median(running[held_back])) >= 0.98 * seen:
+    if queued.sum() >= 3 and float(np.median(running[queued])) >= 0.98 * seen:
         return round(seen)
     assumed["max-num-seqs"] = f"--max-num-seqs {UNBOUND}: nothing was seen to wait for it (--now max-num-seqs=N)"
     return max(UNBOUND, round(seen))
 
 
-def _held(setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]) -> tuple[HoldoutError, ...]:
+def _holdout_errors(
+    setting: PlayedSetting, late: ObservedPool, limits: tuple[float, float]
+) -> tuple[HoldoutError, ...]:
     """Plays of the holdout half in the buckets of the engines, against what these counted."""
-    plays = [played(setting.scenario(seed)) for seed in HELD_SEEDS]
+    plays = [played(setting.scenario(seed)) for seed in HOLDOUT_SEEDS]
     counted = {name: TimesCounted(late.spreads[name].bounds, late.spreads[name].counts) for name in TIMED}
     rows = [
         holdout_quantile(name, "", [play.times[metric] for play in plays], counted[metric], share)

@@ -13,9 +13,9 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.disaggregation import transfer_seconds
 from inferdoc.simulate.link import Link
-from inferdoc.sizing.pools import LINK_EFFICIENCY
+from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
-    HELD_SEEDS,
+    HOLDOUT_SEEDS,
     CalibratedPool,
     FittedPool,
     HoldoutError,
@@ -25,11 +25,9 @@ from inferdoc.whatif.calibrate import (
     holdout_row,
     pool_basis,
 )
-from inferdoc.whatif.live import FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPool
-from inferdoc.whatif.pairs import APART, ObservedPair
+from inferdoc.whatif.live import APART, FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPair, ObservedPool
 from inferdoc.whatif.run_simulation import PlayedPool, TimesCounted, played
-from inferdoc.whatif.setting import PairSetting
-from inferdoc.whatif.settings import of_side
+from inferdoc.whatif.setting import PairSetting, of_side
 from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
 
 if TYPE_CHECKING:
@@ -40,13 +38,13 @@ QUANTILES = {"p50": 0.5, "p99": 0.99}
 
 @dataclass(frozen=True)
 class CalibratedPair:
-    """prefill, decode: each fitted by itself; setting: both together, as they are now; held: errors on the second half
-    of what the first one plays; limits: TTFT and time per token that count as good, seconds."""
+    """prefill, decode: each fitted by itself; setting: both together, as they are now; holdout: errors of a simulation
+    of the first half on the second; limits: TTFT and time per token that count as good, seconds."""
 
     prefill: CalibratedPool
     decode: CalibratedPool
     setting: PairSetting
-    held: tuple[HoldoutError, ...]
+    holdout: tuple[HoldoutError, ...]
     limits: tuple[float, float]
 
     @property
@@ -67,21 +65,21 @@ class CalibratedPair:
 def calibrated_pair(
     pair: ObservedPair, catalogue: Catalogue, given: Mapping[str, Any], limits: tuple[float, float]
 ) -> CalibratedPair:
-    """The pair as plays show it. given: settings by key that the user tells; limits: TTFT and time per token that count
+    """The pair as plays show it. given: settings by key that the user gives; limits: TTFT and time per token that count
     as good, seconds. Raises InferdocError."""
-    told = {role: of_side(given, role) for role in APART}
-    bases = {side.pool.role: pool_basis(side, catalogue, told[side.pool.role]) for side in pair.sides}
-    middle = pair.prefill.stretches // 2
-    late = pair.part(middle, pair.prefill.stretches)
-    early = _fitted(pair.part(0, middle), bases, told)
+    by_role = {role: of_side(given, role) for role in APART}
+    bases = {side.pool.role: pool_basis(side, catalogue, by_role[side.pool.role]) for side in pair.sides}
+    middle = pair.prefill.intervals // 2
+    late = pair.part(middle, pair.prefill.intervals)
+    early = _fitted(pair.part(0, middle), bases, by_role)
     setting = _together(early)
-    held = _held(setting.with_traffic(at_rates_of(setting.traffic, late.prefill)), late, limits)
-    whole = _fitted(pair, bases, told, early)
+    holdout = _holdout_errors(setting.with_traffic(at_rates_of(setting.traffic, late.prefill)), late, limits)
+    whole = _fitted(pair, bases, by_role, early)
     prefill, decode = (
         CalibratedPool(side, whole[role].setting, whole[role].steps, (), bases[role].shape, limits)
         for role, side in zip(APART, pair.sides, strict=True)
     )
-    return CalibratedPair(prefill, decode, _together(whole), held, limits)
+    return CalibratedPair(prefill, decode, _together(whole), holdout, limits)
 
 
 def _together(sides: Mapping[str, FittedPool]) -> PairSetting:
@@ -92,18 +90,18 @@ def _together(sides: Mapping[str, FittedPool]) -> PairSetting:
 def _fitted(
     pair: ObservedPair,
     bases: Mapping[str, PoolBasis],
-    told: Mapping[str, Mapping[str, Any]],
+    by_role: Mapping[str, Mapping[str, Any]],
     start: Mapping[str, FittedPool] | None = None,
 ) -> dict[str, FittedPool]:
     """Both sides. Prompts and what they share are those that prefill pods saw, answers those that decode pods wrote."""
-    kv_tokens = told["prefill"].get("kv-tokens") or pair.prefill.middle("kv_capacity_tokens") or 0.0
+    kv_tokens = by_role["prefill"].get("kv-tokens") or pair.prefill.middle("kv_capacity_tokens") or 0.0
     traffic = with_fields(traffic_of(pair.prefill, kv_tokens), output=answers_of(pair.decode))
     of_decode = with_fields(traffic, rates=tuple(rates_of(pair.decode).tolist()))
     link = _link(pair, bases)
     return {
         role: bases[role].fitted(
             side,
-            told[role],
+            by_role[role],
             start=None if start is None else start[role].steps,
             traffic=of_decode if role == "decode" else traffic,
             link=link if role == "decode" else None,
@@ -123,10 +121,10 @@ def _link(pair: ObservedPair, bases: Mapping[str, PoolBasis]) -> float:
     return of_token * tokens / moving
 
 
-def _held(setting: PairSetting, late: ObservedPair, limits: tuple[float, float]) -> tuple[HoldoutError, ...]:
+def _holdout_errors(setting: PairSetting, late: ObservedPair, limits: tuple[float, float]) -> tuple[HoldoutError, ...]:
     """Plays of the holdout half in the buckets of the engines, against what these counted. No engine counts all
     that clients wait for: of first tokens each side is compared by itself."""
-    plays = [played(setting.scenario(seed), apart=True) for seed in HELD_SEEDS]
+    plays = [played(setting.scenario(seed), apart=True) for seed in HOLDOUT_SEEDS]
     rows = [
         holdout_quantile(
             f"ttft_{role}_{name}",

@@ -1,4 +1,4 @@
-"""A change of settings on a calibrated pool: what plays it, and what of it lies outside of what was measured."""
+"""Apply a change of settings to a calibrated pool or pair, and list what was not measured."""
 
 from __future__ import annotations
 
@@ -9,19 +9,55 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace as with_fields
 
 from inferdoc.capacity.memory import GIB
-from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS
+from inferdoc.capacity.step_time import DRAFT_COST, DRAFT_HEAD_COSTS
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import StepParts
 from inferdoc.simulate.workload import scaled
 from inferdoc.whatif.calibrate import CalibratedPool
-from inferdoc.whatif.live import HITS
-from inferdoc.whatif.setting import PlayedSetting
+from inferdoc.whatif.calibrate_pair import CalibratedPair
+from inferdoc.whatif.live import APART, HITS
+from inferdoc.whatif.setting import BOTH_SIDES, DECODE_ONLY, PairSetting, PlayedSetting, of_side, side_of
 from inferdoc.whatif.steps import StepFit, kv_token_bytes
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.catalogue.signal import Tier
+
+
+@dataclass(frozen=True)
+class ChangedPair:
+    """setting: what plays the pair after the change; prefill, decode: the change of each; guesses: what of it nothing
+    measured, in words."""
+
+    setting: PairSetting
+    prefill: ChangedPool
+    decode: ChangedPool
+    guesses: tuple[str, ...]
+
+    def drawn(self, seed: int, draw: float) -> PairSetting:
+        """What plays it, with step times that the history allows just as well. draw: 0 to 1, of what is guessed."""
+        prefill, decode = (each.drawn(seed, draw).parts for each in (self.prefill, self.decode))
+        return self.setting.with_steps(prefill, decode)
+
+
+def changed_pair(pair: CalibratedPair, settings: Mapping[str, Any], catalogue: Catalogue) -> ChangedPair:
+    """The pair after a change. settings: by key. Raises InferdocError for what cannot be."""
+    for key in settings:
+        side, own = side_of(key)
+        if side is None and own not in (*BOTH_SIDES, *DECODE_ONLY):
+            raise InferdocError(f"--set {key}: of which side? prefill.{key} or decode.{key}")
+        if side == "prefill" and own in DECODE_ONLY:
+            raise InferdocError(f"--set {key}: prefill pods write one token, so drafts are of decode: {own}")
+    prefill, decode = (changed_pool(pair.sides[role], of_side(settings, role), catalogue) for role in APART)
+    traffic = with_fields(prefill.setting.traffic, output=decode.setting.traffic.output)
+    return ChangedPair(
+        PairSetting(prefill.setting, decode.setting, traffic),
+        prefill,
+        decode,
+        tuple(dict.fromkeys((*prefill.guesses, *decode.guesses))),
+    )
+
 
 MEMORY_SHARE = 0.92
 BYTES = {"bf16": 2.0, "fp8": 1.0}
@@ -69,16 +105,16 @@ def _draft_cost(draw: float) -> float:
     return float(DRAFT_COST * (end / DRAFT_COST) ** share)
 
 
-def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Catalogue) -> ChangedPool:
-    """The pool after a change. wanted: settings by key. Raises InferdocError for what cannot be."""
+def changed_pool(pool: CalibratedPool, settings: Mapping[str, Any], catalogue: Catalogue) -> ChangedPool:
+    """The pool after a change. settings: by key. Raises InferdocError for what cannot be."""
     now, guesses = pool.setting, list[str]()
     factors: dict[str, float] = {}
     then = now
-    if "kv-dtype" in wanted:
-        then = _of_kv_dtype(pool, then, wanted["kv-dtype"], factors, guesses)
-    if "tier" in wanted:
-        then = _of_tier(pool, then, wanted, catalogue, factors, guesses)
-    then = _of_drafts(then, wanted, guesses)
+    if "kv-dtype" in settings:
+        then = _of_kv_dtype(pool, then, settings["kv-dtype"], factors, guesses)
+    if "tier" in settings:
+        then = _of_tier(pool, then, settings, catalogue, factors, guesses)
+    then = _of_drafts(then, settings, guesses)
     simple = {
         "replicas": "replicas",
         "max-num-seqs": "max_num_seqs",
@@ -87,8 +123,8 @@ def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Cat
         "kv-tokens": "kv_tokens",
         "router": "router",
     }
-    then = replace(then, **{field: wanted[key] for key, field in simple.items() if key in wanted})
-    if then.max_num_seqs > then.batch_tokens and {"max-num-seqs", "batch-tokens"} & wanted.keys():
+    then = replace(then, **{field: settings[key] for key, field in simple.items() if key in settings})
+    if then.max_num_seqs > then.batch_tokens and {"max-num-seqs", "batch-tokens"} & settings.keys():
         raise InferdocError(
             f"--set: max-num-seqs {then.max_num_seqs} is more than batch-tokens {then.batch_tokens}; vLLM does not "
             "start so"
@@ -96,9 +132,9 @@ def changed_pool(pool: CalibratedPool, wanted: Mapping[str, Any], catalogue: Cat
     traffic = then.traffic
     traffic = with_fields(
         traffic,
-        rate=traffic.rate * wanted.get("traffic", 1.0),
-        prompt=scaled(traffic.prompt, wanted.get("prompts")),
-        output=scaled(traffic.output, wanted.get("answers")),
+        rate=traffic.rate * settings.get("traffic", 1.0),
+        prompt=scaled(traffic.prompt, settings.get("prompts")),
+        output=scaled(traffic.output, settings.get("answers")),
     )
     then = then.with_traffic(traffic)
     _of_hits(pool, then, guesses)
@@ -120,12 +156,12 @@ def _of_kv_dtype(
 def _of_tier(
     pool: CalibratedPool,
     then: PlayedSetting,
-    wanted: Mapping[str, Any],
+    settings: Mapping[str, Any],
     catalogue: Catalogue,
     factors: dict[str, float],
     guesses: list[str],
 ) -> PlayedSetting:
-    name, tiers = wanted["tier"], {key: tier for key, tier in catalogue.tiers.tiers.items() if tier.names}
+    name, tiers = settings["tier"], {key: tier for key, tier in catalogue.tiers.tiers.items() if tier.names}
     if name not in tiers:
         raise InferdocError(f'--set tier={name}: no tier "{name}"{nearest(name, tiers)}; known: {", ".join(tiers)}')
     old, new = catalogue.tiers.tiers.get(then.tier), tiers[name]
@@ -137,7 +173,7 @@ def _of_tier(
         factors[part] = factors.get(part, 1.0) * factor
     if name != then.tier:
         guesses.append(f"steps on {name} were not measured: they are taken to reach the shares of {then.tier}")
-    tokens = wanted.get("kv-tokens") or _kv_tokens(pool, then, old, new, name)
+    tokens = settings.get("kv-tokens") or _kv_tokens(pool, then, old, new, name)
     return replace(then, tier=name, kv_tokens=tokens)
 
 
@@ -158,15 +194,15 @@ def _kv_tokens(pool: CalibratedPool, then: PlayedSetting, old: Tier, new: Tier, 
     return tokens
 
 
-def _of_drafts(then: PlayedSetting, wanted: Mapping[str, Any], guesses: list[str]) -> PlayedSetting:
-    drafts = wanted.get("draft-tokens", then.draft_tokens)
-    accepted = wanted.get("accepted", then.accepted)
+def _of_drafts(then: PlayedSetting, settings: Mapping[str, Any], guesses: list[str]) -> PlayedSetting:
+    drafts = settings.get("draft-tokens", then.draft_tokens)
+    accepted = settings.get("accepted", then.accepted)
     if drafts and not accepted:
         raise InferdocError(
             f"--set draft-tokens={drafts}: the pool drafts nothing now, so nothing shows what would be accepted: give "
             "--set accepted=0.8,0.6,0.42"
         )
-    if "accepted" in wanted and not drafts:
+    if "accepted" in settings and not drafts:
         raise InferdocError("--set accepted: needs --set draft-tokens=N")
     if drafts != then.draft_tokens:
         before = "no drafts were measured" if not then.draft_tokens else f"drafts of {then.draft_tokens} were measured"

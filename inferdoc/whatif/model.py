@@ -7,6 +7,8 @@ from typing import Literal
 
 import msgspec
 
+from inferdoc.json_document import JsonDocument
+
 Move = Literal["better", "worse", "same"]
 SAME = 0.05
 """A move that is smaller is none."""
@@ -49,7 +51,7 @@ class HoldoutRow(msgspec.Struct):
     error: float | None
 
 
-class WhatIfAnswer(msgspec.Struct):
+class WhatIfAnswer(JsonDocument, rename={"holdout": "held"}):
     """changes: settings by key, as given; minutes: of the history; guesses: what lies outside of what was measured, so
     that bands are guesses; assumed: what nobody gave; notes: what to know before using the numbers."""
 
@@ -63,7 +65,7 @@ class WhatIfAnswer(msgspec.Struct):
     changes: dict[str, str]
     summary: str
     rows: list[WhatIfRow]
-    held: list[HoldoutRow]
+    holdout: list[HoldoutRow]
     machine: dict[str, float]
     guesses: list[str]
     assumed: list[str]
@@ -72,7 +74,3 @@ class WhatIfAnswer(msgspec.Struct):
     def row(self, name: str) -> WhatIfRow:
         """One quantity."""
         return next(each for each in self.rows if each.name == name)
-
-    def to_json(self) -> str:
-        """The document as indented JSON."""
-        return msgspec.json.format(msgspec.json.encode(self), indent=2).decode()

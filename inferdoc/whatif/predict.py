@@ -11,10 +11,9 @@ from msgspec.structs import replace as with_fields
 
 from inferdoc.whatif.calibrate import CalibratedPool
 from inferdoc.whatif.calibrate_pair import CalibratedPair
-from inferdoc.whatif.changes import ChangedPool
+from inferdoc.whatif.changes import ChangedPair, ChangedPool
 from inferdoc.whatif.live import ITL, TTFT
 from inferdoc.whatif.model import SAME, Banded, Move
-from inferdoc.whatif.pair_changes import ChangedPair
 from inferdoc.whatif.run_simulation import PlayedPool, played
 from inferdoc.whatif.setting import PairSetting, PlayedSetting
 
@@ -35,21 +34,21 @@ WIDEST = 20.0
 FAR = 1.5
 """Times what was seen, beyond which a play is outside of what was measured (capacity.md, section J)."""
 LEAST_ERROR = 0.02
-NOTHING_HELD = 1.0
+NO_HOLDOUT = 1.0
 """The error (log) where the holdout half, or its plays, had none of what is requested."""
-MOST_PLAYED, LEAST_STRETCHES = 15_000, 10
-"""Requests of one play, and stretches that are played however many requests they hold."""
+MOST_PLAYED, LEAST_INTERVALS = 15_000, 10
+"""Requests of one play, and intervals that are played however many requests they hold."""
 
 
 @dataclass(frozen=True)
 class PlayedQuantity:
-    """What is read off a play. up: more of it is better; held: the error of the calibration that widens its band."""
+    """What is read off a play. up: more of it is better; error_of: the quantity whose holdout error widens its band."""
 
     name: str
     title: str
     unit: str
     up: bool
-    held: str
+    error_of: str
     formula: str
 
 
@@ -125,17 +124,17 @@ def _at_most(band: Banded, most: float) -> Banded:
 
 
 def busiest(setting: PlayedSetting | PairSetting) -> tuple[float, ...]:
-    """Rates of the busiest stretches in a row that hold no more requests than a play takes, requests/s."""
+    """Rates of the busiest intervals in a row that hold no more requests than a play takes, requests/s."""
     rates = np.array(setting.traffic.rates)
     count = len(rates)
-    while count > LEAST_STRETCHES and _most(rates, count)[1] * setting.traffic.burst_every > MOST_PLAYED:
+    while count > LEAST_INTERVALS and _most(rates, count)[1] * setting.traffic.burst_every > MOST_PLAYED:
         count -= 1
     first, _ = _most(rates, count)
     return tuple(rates[first : first + count].tolist())
 
 
 def _most(rates: np.ndarray, count: int) -> tuple[int, float]:
-    """First of `count` stretches in a row with the most requests, and the sum of their rates."""
+    """First of `count` intervals in a row with the most requests, and the sum of their rates."""
     sums = np.convolve(rates, np.ones(count), "valid")
     first = int(np.argmax(sums))
     return first, float(sums[first])
@@ -154,15 +153,11 @@ def value_of(quantity: PlayedQuantity, play: PlayedPool, limits: tuple[float, fl
 
 
 def _row(
-    quantity: PlayedQuantity,
-    pool: Calibrated,
-    before: Sequence[PlayedPool],
-    after: Sequence[PlayedPool],
-    guess: bool,
+    quantity: PlayedQuantity, pool: Calibrated, before: Sequence[PlayedPool], after: Sequence[PlayedPool], guess: bool
 ) -> MovedQuantity:
     limits = pool.limits
     now, then = (np.array([value_of(quantity, play, limits) for play in plays]) for plays in (before, after))
-    error = _error(pool, quantity.held)
+    error = _error(pool, quantity.error_of)
     ratio = float(np.median(then)) / float(np.median(now)) if np.median(now) > 0 else math.nan
     wider = GUESSED if guess else 1.0
     move = move_of(quantity, now, then, STUDENT / math.sqrt(len(then)))
@@ -187,11 +182,11 @@ def move_of(quantity: PlayedQuantity, now: np.ndarray, then: np.ndarray, chance:
 def _error(pool: Calibrated, name: str) -> float:
     """Of the holdout half: that of the quantity, and as much again those of all latencies: one alone may be right by
     chance."""
-    offs = {each.name: each.off for each in pool.held if math.isfinite(each.off)}
+    offs = {each.name: each.off for each in pool.holdout if math.isfinite(each.off)}
     kind = [off for other, off in offs.items() if other.startswith(("ttft", "itl"))]
     own = offs.get(name)
     if name in ("goodput", "served") or not kind:
-        return max(LEAST_ERROR, NOTHING_HELD if own is None else abs(own))
+        return max(LEAST_ERROR, NO_HOLDOUT if own is None else abs(own))
     others = math.sqrt(sum(off**2 for off in kind) / len(kind))
     return max(LEAST_ERROR, math.sqrt(((others if own is None else own) ** 2 + others**2) / 2))
 

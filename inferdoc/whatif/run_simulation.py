@@ -47,8 +47,8 @@ class TimesCounted:
         whole = np.cumsum(self.counts)
         if not len(whole) or whole[-1] <= 0:
             return 0.0
-        held = float(np.interp(limit, np.append(0.0, self.bounds), np.append(0.0, whole[:-1])))
-        return held / float(whole[-1])
+        inside = float(np.interp(limit, np.append(0.0, self.bounds), np.append(0.0, whole[:-1])))
+        return inside / float(whole[-1])
 
     def coarser(self, bounds: np.ndarray) -> TimesCounted:
         """The same in other buckets, as if each lay at its upper bound."""
@@ -58,7 +58,7 @@ class TimesCounted:
 
 @dataclass(frozen=True)
 class PlayedPool:
-    """times: by histogram; minutes: of SUMMED (`ttft_sum`, `ttft_count`), "running" and "steps" float64[stretches];
+    """times: by histogram; minutes: of SUMMED (`ttft_sum`, `ttft_count`), "running" and "steps" float64[intervals];
     looked, hits: prompt tokens; preemptions, served: how many; seconds: of the play; most_running: role of pods ->
     streams of one of them at most, at the ends of minutes; waits: of a pair, role -> seconds to the first token as the
     engines of that side count them."""

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from msgspec.structs import replace
 
-from inferdoc.capacity.kv_bytes import SPARSE_LAYER_BYTES, kv_bytes_per_token
-from inferdoc.capacity.memory import WEIGHT_DTYPES
+from inferdoc.capacity.memory import SPARSE_LAYER_BYTES, WEIGHT_DTYPES, kv_bytes_per_token
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.catalogue.signal import Tier
 from inferdoc.simulate.scenario import StepParts
@@ -31,7 +30,7 @@ FIXED = 1.5e-3
 KV_OF_WEIGHTS = 4e-6
 """Bytes of a KV token over those of the weights, where the model is not known: 2e-6 of 70B, 8e-6 of 8B."""
 GROUPS = 3
-"""Groups of stretches by load, of which each shows its means."""
+"""Groups of intervals by load, of which each shows its means."""
 EXACT = 0.02
 """What a mean of a group is worth, as a share of it."""
 FITTED = ("weights", "kv_token", "token", "fixed", "front")
@@ -39,7 +38,7 @@ KNOWN = np.array([0.3, 0.35, 0.3, 0.4, 1.0])
 UNKNOWN = np.array([1.0, 0.8, 1.0, 0.5, 1.0])
 """How far the parts lie from what is published, of a known model on a known tier and of others (logs)."""
 LEAST_PLAYED = 6
-"""Stretches of a play for the fit, where there are so many."""
+"""Intervals of a play for the fit, where there are so many."""
 NOTHING = -20.0
 """The log of a mean of which a play counted nothing."""
 SEED, OTHER_SEEDS = 1, (2, 3)
@@ -104,7 +103,7 @@ def _means(pool: ObservedPool, name: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class StepFit:
-    """logs: float64[5] of the parts FITTED; covariance: float64[5, 5] of them, from what the moments tell and what was
+    """logs: float64[5] of the parts FITTED; covariance: float64[5, 5] of them, from the moments and from what was
     known before."""
 
     basis: StepParts
@@ -127,19 +126,19 @@ def fitted(pool: ObservedPool, setting: PlayedSetting, basis: StepBasis, start: 
     pods = pods_played(setting, float(pool.arrivals.sum()))
     every = _every(pool, pods / setting.replicas)
     of_play = _groups(pool, every)
-    wanted = np.log(_of_pool(pool, _groups(pool)))
-    known = np.isfinite(wanted)
+    target = np.log(_of_pool(pool, _groups(pool)))
+    known = np.isfinite(target)
     chosen = replace(setting.traffic, rates=setting.traffic.rates[::every])
 
     def shown(logs: np.ndarray, seed: int) -> np.ndarray:
         playing = setting.with_traffic(chosen).with_steps(_parts(basis.parts, logs))
         moments = np.log(_of_play(played(playing.scenario(seed, pods)), of_play, setting.replicas / pods))
-        told: np.ndarray = np.nan_to_num(moments[known], nan=NOTHING, neginf=NOTHING)
-        return told
+        found: np.ndarray = np.nan_to_num(moments[known], nan=NOTHING, neginf=NOTHING)
+        return found
 
     prior = _logs(basis.parts)
     begin = prior if start is None else start.logs
-    return StepFit(basis.parts, *_nearest(shown, wanted[known], prior, basis.spread, begin))
+    return StepFit(basis.parts, *_nearest(shown, target[known], prior, basis.spread, begin))
 
 
 def pods_played(setting: PlayedSetting, requests: float) -> int:
@@ -152,14 +151,14 @@ def pods_played(setting: PlayedSetting, requests: float) -> int:
 
 
 def _every(pool: ObservedPool, share: float) -> int:
-    """Of how many stretches one is played for the fit."""
-    most = max(1, pool.stretches // LEAST_PLAYED)
+    """Of how many intervals one is played for the fit."""
+    most = max(1, pool.intervals // LEAST_PLAYED)
     return max(1, min(most, round(float(pool.arrivals.sum()) * share / MOST_REQUESTS)))
 
 
 def _nearest(
     shown: Callable[[np.ndarray, int], np.ndarray],
-    wanted: np.ndarray,
+    target: np.ndarray,
     prior: np.ndarray,
     spread: np.ndarray,
     at: np.ndarray,
@@ -168,7 +167,7 @@ def _nearest(
     logs, and their covariance: where means are off by more than they are worth, by as much more."""
 
     def off(logs: np.ndarray, here: np.ndarray, worth: np.ndarray) -> float:
-        return float((((wanted - here) / worth) ** 2).sum() + (((logs - prior) / spread) ** 2).sum())
+        return float((((target - here) / worth) ** 2).sum() + (((logs - prior) / spread) ** 2).sum())
 
     here = shown(at, SEED)
     for _ in range(ROUNDS):
@@ -177,7 +176,7 @@ def _nearest(
         weighed = slopes / worth[:, None]
         step = np.linalg.solve(
             weighed.T @ weighed + np.diag(1.0 / spread**2),
-            weighed.T @ ((wanted - here) / worth) + (prior - at) / spread**2,
+            weighed.T @ ((target - here) / worth) + (prior - at) / spread**2,
         )
         step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
         nearer = False
@@ -188,13 +187,13 @@ def _nearest(
                 break
         if not nearer or np.abs(step).max() < WIDTH / 5:
             break
-    miss = float((((wanted - here) / worth) ** 2).mean())
+    miss = float((((target - here) / worth) ** 2).mean())
     return at, np.linalg.inv(weighed.T @ weighed / max(1.0, miss) + np.diag(1.0 / spread**2))
 
 
 def _worth(here: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
     """float64[means]: how far off a mean may be (logs): what chance moves it between plays, of the history as of the
-    play. The wait of a pool that is full tells little of its steps."""
+    play. The wait of a full pool shows little of its steps."""
     moved = np.std([here, *others], axis=0, ddof=1)
     worth: np.ndarray = np.hypot(EXACT, math.sqrt(2.0) * moved)
     return worth
@@ -211,7 +210,7 @@ def _parts(basis: StepParts, logs: np.ndarray) -> StepParts:
 
 
 def _groups(pool: ObservedPool, every: int = 1) -> Sequence[np.ndarray]:
-    """Stretches with low, middle and high load, by the smooth course of the rate; every: of how many one is counted."""
+    """Intervals with low, middle and high load, by the smooth course of the rate; every: of how many one is counted."""
     return np.array_split(np.argsort(rates_of(pool)[::every], kind="stable"), GROUPS)
 
 

@@ -14,7 +14,7 @@ PLACES = np.linspace(0.0, 1.0, 201)
 OUTERMOST = 5e-4
 """Share of the lengths beyond each end of those that are drawn."""
 SMOOTHED = 5
-"""Stretches over which the rate is taken for even, unless requests come in heaps."""
+"""Intervals over which the rate is taken for even, unless requests come in heaps."""
 FURTHEST = -NormalDist().inv_cdf(OUTERMOST)
 APART = 1e-9
 LEAST_HITS = 0.01
@@ -49,7 +49,7 @@ def answers_of(pool: ObservedPool) -> Length:
 
 
 def rates_of(pool: ObservedPool) -> np.ndarray:
-    """float64[stretches]: requests/s, without what chance alone adds: of counts that vary D times as much as those of
+    """float64[intervals]: requests/s, without what chance alone adds: of counts that vary D times as much as those of
     independent requests, sqrt(1 - 1/D) of their distance from the smooth course is real."""
     came = pool.arrivals
     window = min(SMOOTHED, len(came))
@@ -69,7 +69,7 @@ def _smooth(came: np.ndarray, window: int) -> np.ndarray:
 
 
 def prefixes_of(pool: ObservedPool, kv_tokens: float) -> Prefixes:
-    """Of hits m per request, the variance of prompts less that of what is computed of them tells the share s of
+    """Hits m per request, and the variance of prompts less that of computed tokens, determine the share s of
     requests with a shared beginning of T tokens: m = s T and s (1 - s) T^2 are known."""
     looked, hits = pool.total(LOOKED), pool.total(HITS)
     if looked <= 0 or hits / looked < LEAST_HITS:
@@ -91,12 +91,12 @@ def quantiles_behind(spread: Spread, mean: float) -> tuple[float, ...]:
     beyond the last ones, with this mean."""
     bounds, counts = spread.bounds, spread.counts
     below = np.cumsum(counts)[:-1] / max(float(counts.sum()), 1.0)
-    held = counts > OUTERMOST * counts.sum()
+    filled = counts > OUTERMOST * counts.sum()
     # Of empty buckets between two kinds of lengths both ends count.
-    inside = np.flatnonzero((below > OUTERMOST) & (below < 1.0 - OUTERMOST) & (held[:-1] | held[1:]))
+    inside = np.flatnonzero((below > OUTERMOST) & (below < 1.0 - OUTERMOST) & (filled[:-1] | filled[1:]))
     z = np.array([_normal(float(share)) for share in below[inside]]) + APART * np.arange(len(inside))
     logs = np.log(bounds[inside])
-    around = np.flatnonzero(held)
+    around = np.flatnonzero(filled)
     least, most = (bounds[around[0] - 1] if around[0] else 1.0), bounds[min(around[-1], len(bounds) - 1)]
     ends = ((-FURTHEST, math.log(least)), (FURTHEST, math.log(max(most, 2.0))))
     if not len(inside):

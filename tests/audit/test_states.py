@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.audit.quantities import best_draft, compute_bound_batch
 from inferdoc.audit.waste import WASTES
-from inferdoc.capacity.speculation import DRAFT_COST
+from inferdoc.capacity.step_time import DRAFT_COST
 from inferdoc.config_sections import SloSection
 from inferdoc.judging.advice import filled_in
 from tests.audit.lab import doubts, standing, verdicts, watched

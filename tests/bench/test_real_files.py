@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from inferdoc.bench.curve import behind, rushed
-from inferdoc.bench.level import LatencySpread, LoadLevel
+from inferdoc.bench.curve import LatencySpread, LoadLevel, behind, rushed
 from inferdoc.bench.request import levels_of
 from tests.cli.command import call, refused
 

@@ -15,7 +15,7 @@ from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.collect.collector import CollectStats
 from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection, TierPrice
-from inferdoc.cost.request import billed
+from inferdoc.cost.bill import billed
 from inferdoc.expose.exporter import Exposed
 from inferdoc.expose.rounds import Result
 from inferdoc.forecast.result import Forecast

@@ -16,11 +16,12 @@ from inferdoc.capacity.disaggregation import (
     reload_seconds_per_token,
     transfer_seconds,
 )
-from inferdoc.capacity.kv_bytes import KvLayers, kv_bytes_in_window, kv_bytes_per_token
-from inferdoc.capacity.latency import colocated_itl_seconds, queue_seconds
 from inferdoc.capacity.memory import (
     GIB,
+    KvLayers,
     activation_bytes,
+    kv_bytes_in_window,
+    kv_bytes_per_token,
     kv_tokens,
     least_gpus,
     logit_bytes,
@@ -28,28 +29,33 @@ from inferdoc.capacity.memory import (
     safe_concurrency,
     weight_bytes_per_gpu,
 )
-from inferdoc.capacity.retention import PrefixCache, hits_by_chance, hits_with_memory, life_gain
+from inferdoc.capacity.reuse import PrefixCache, life_gain
 from inferdoc.capacity.service_level import (
+    colocated_itl_seconds,
     escalated_price,
     joint_share,
     kwh_per_million_tokens,
     price_per_million_tokens,
+    queue_seconds,
     queued_tokens,
     replicas_needed,
     routed_price,
     safe_queue_depth,
     tokens_per_joule,
 )
-from inferdoc.capacity.speculation import best_draft_length, break_even_chance, expected_tokens, speculative_speedup
 from inferdoc.capacity.step_time import (
     Machine,
     Weights,
     all_reduce_seconds,
+    best_draft_length,
+    break_even_chance,
+    expected_tokens,
     expert_cover,
     pipeline_bubble,
     prefill_flop,
     prefill_seconds,
     ridge_tokens,
+    speculative_speedup,
     step_collectives,
     step_seconds,
 )
@@ -63,7 +69,7 @@ SPARSE = KvLayers(61, latent=512 + 64, sparse=True)
 ACCEPTED = (0.8, 0.6, 0.42, 0.28)
 ATTENTION = [(8192, 8192), (8192, 1024), (8192, 1024), (8192, 8192)]
 LINEARS = [*ATTENTION, (8192, 28672), (8192, 28672), (28672, 8192)]
-CACHE = PrefixCache(353_826, 0.45, 6000, 3000, hits=0.42, kept_to_half=0.85)
+CACHE = PrefixCache(353_826, 0.45, 6000, 3000)
 WORK70 = Weights(P70, 2 * P70)
 
 
@@ -176,11 +182,6 @@ CASES: dict[str, list[tuple[float, float]]] = {
     "G27": [(price_per_million_tokens(12, 3000), 1.1111), (price_per_million_tokens(12, 3000 * 0.4), 2.7778)],
     "G28": [(tokens_per_joule(3059, 2000), 1.5295), (kwh_per_million_tokens(3059, 2000), 0.1816)],
     "G29": [(CACHE.life, 21.62), (life_gain(2, 0.45), 2.818), (life_gain(2, 0.8), 6.0)],
-    "G30": [(hits_by_chance(8, n), share) for n, share in ((1, 0.9997), (4, 0.8647), (8, 0.6321))],
-    "G31": [
-        *zip(hits_with_memory(CACHE, 2), (0.5260, 69.4), strict=True),
-        *zip(hits_with_memory(CACHE, 10), (0.7175, 570.5), strict=True),
-    ],
     "G32": [
         (reload_seconds_per_token(kv_bytes_per_token(kv, "bf16"), bandwidth), us * 1e-6)
         for kv, bandwidth, us in ((KV70, 200e9, 1.638), (KV70, 7e9, 46.81), (KV8, 50e9, 2.621), (KV8, 7e9, 18.72))
@@ -217,7 +218,9 @@ def test_a_worked_case(name):
 
 
 def test_all_worked_cases_are_here():
-    assert sorted(CASES | TO_A_HUNDREDTH) == [f"G{number:02d}" for number in range(1, 39)]
+    unused = {30, 31}  # hits by chance and with more memory: no command predicts them by formula
+    expected = [f"G{number:02d}" for number in range(1, 39) if number not in unused]
+    assert sorted(CASES | TO_A_HUNDREDTH) == expected
 
 
 def test_the_window_of_a_sliding_layer_is_kept_once_for_each_request():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.capacity.reuse import HitCurve, ReuseCounts, exponential_end, hit_curve, untold_kept
+from inferdoc.capacity.reuse import HitCurve, ReuseCounts, exponential_end, hit_curve, unreported_kept
 
 BOUNDS = np.array([1, 2, 5, 10, 20, 30, 60, 120, 300, 600.0])
 
@@ -77,14 +77,14 @@ def test_the_mean_of_the_gaps_that_are_not_told_is_that_of_the_blocks_lives(zipf
     """Forty hits of one block, of which three are told and the first is like them: the rest took the rest of its
     life."""
     counts = ReuseCounts(140.0, 40.0, 0.0, 100.0, 100 * 50.0 + 90.0, 100 * 50.0, BOUNDS, np.eye(11)[2] * 3, 9.0)
-    assert counts.told == pytest.approx(0.1)
-    assert counts.untold_gap == pytest.approx((90.0 - 12.0) / 36.0)
+    assert counts.reported == pytest.approx(0.1)
+    assert counts.unreported_gap == pytest.approx((90.0 - 12.0) / 36.0)
 
 
 @pytest.mark.parametrize("mean", [0.5, 7.0, 20.0, 29.0])
 def test_a_cut_exponential_has_the_mean_that_is_known_and_lies_within_any_law_of_it(mean):
     lives = np.linspace(0.0, 60.0, 6001)
-    low, middle, high = (untold_kept(lives, mean, 60.0, placing) for placing in ("low", "middle", "high"))
+    low, middle, high = (unreported_kept(lives, mean, 60.0, placing) for placing in ("low", "middle", "high"))
     assert float(((1 - middle[1:] + 1 - middle[:-1]) / 2 * np.diff(lives)).sum()) == pytest.approx(mean, rel=0.01)
     assert np.all(low <= middle + 1e-9) and np.all(middle <= high + 1e-9)
 

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from inferdoc.capacity.latency import (
+from inferdoc.capacity.service_level import (
     gamma_quantile,
     live_context_variation,
     p95_with_some_waiting,

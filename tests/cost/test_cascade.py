@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from inferdoc.cost.bill import cascade_summary
 from inferdoc.cost.model import Amount, CascadeSummary
-from inferdoc.cost.request import cascade_summary
 from inferdoc.errors import InferdocError
 from inferdoc.report.cost_words import cascade_words
 from tests.cli.command import alone, call, refused

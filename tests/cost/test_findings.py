@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cost.causes import CAUSES, USEFUL
 from inferdoc.cost.findings import WASTED_BY
+from inferdoc.cost.ledger import CAUSES, USEFUL
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]

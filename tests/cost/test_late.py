@@ -1,5 +1,5 @@
-"""Answers later than promised on the bill: so much of the working time as histograms prove, and nothing without a
-promise."""
+"""Responses that missed a latency SLO on the bill: so much of the working time as histograms prove, and nothing without
+a promise."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.config_sections import SloSection
+from inferdoc.cost.bill import billed
 from inferdoc.cost.model import BillRow
-from inferdoc.cost.request import billed
-from inferdoc.slo.show import shown
+from inferdoc.slo.attainment import shown
 from inferdoc.source.open import open_source
 
 FIRST = SloSection(signal="ttft", percentile=99.0, target=0.1, id="first")
@@ -39,7 +39,7 @@ def missed(wasteful, pool: str, promised: SloSection) -> float:
     (kept,) = [
         one
         for one in shown(open_source(store=wasteful.store), Config(), catalogue, asked).objectives
-        if one.promised and one.place.namespace == pool
+        if one.is_slo and one.place.namespace == pool
     ]
     return 1.0 - kept.attained.high
 

@@ -7,8 +7,8 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection, TierPrice
+from inferdoc.cost.bill import billed
 from inferdoc.cost.model import Bill, BillRow
-from inferdoc.cost.request import billed
 from inferdoc.source.open import open_source
 from tests.cost.planted import PLANTED
 

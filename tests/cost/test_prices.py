@@ -11,8 +11,7 @@ import pytest
 from inferdoc.config_sections import PodSection, PricesSection, TierPrice
 from inferdoc.cost.ledger import Account
 from inferdoc.cost.model import Amount
-from inferdoc.cost.prices import each, energy_of, per_million, price_notes
-from inferdoc.cost.rates import slot_rates
+from inferdoc.cost.prices import each, energy_of, per_million, price_notes, slot_rates
 
 SECONDS = 3600.0
 

@@ -9,8 +9,7 @@ import pytest
 
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries
-from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock
-from inferdoc.headroom.growth import with_growth
+from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock, with_growth
 from tests.headroom.made import MONDAY, reading
 
 DAY, STEP = 86_400, 900

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.headroom.loss import Whereabouts, losses, lost_with
+from inferdoc.headroom.room import Whereabouts, losses, lost_with
 from tests.headroom.made import reading
 
 

@@ -54,7 +54,7 @@ def inputs(prefill: PhasesSeen, decode: PhasesSeen) -> ApartInputs:
         prefill=prefill,
         decode=dataclasses.replace(decode, at_once=150.0),
         gpus=GPUS,
-        told=True,
+        gpus_known=True,
         step_limit=20.81e-3,
         ttft=2.0,
         knee=None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.kv.pairs import LifeHits, isotonic
+from inferdoc.kv.sizes import LifeHits, isotonic
 
 
 def pairs(hits_of, spread=0.0, hours=48):
@@ -36,11 +36,11 @@ def test_where_hits_rise_with_the_life_they_are_read_off_within_their_range(spre
 def test_hits_that_do_not_follow_the_life_are_no_curve():
     """Gaps that shrink as traffic grows: the life swings fourfold, hits stay."""
     read = pairs(lambda life: np.full_like(life, 0.4), 0.02)
-    assert read.told and not read.rises()
+    assert read.differ and not read.rises()
 
 
 def test_lives_that_hardly_differ_are_no_curve():
     read = pairs(lambda life: 0.3 + 0.1 * np.log2(life / 20.0))
     near = (read.life > 45) & (read.life < 55)
     some = LifeHits(read.life[near], read.hits[near], read.looked[near], read.draw[near])
-    assert not some.told and not some.rises()
+    assert not some.differ and not some.rises()

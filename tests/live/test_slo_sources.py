@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
-from inferdoc.slo.show import shown
+from inferdoc.slo.attainment import shown
 from inferdoc.source.open import open_source
 
 pytestmark = pytest.mark.live

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from inferdoc.capacity.kv_bytes import kv_cost
+from inferdoc.capacity.memory import kv_cost
 from inferdoc.capacity.model_shape import shape_of
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config_sections import PricesSection

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.sizing.choice import considered
-from inferdoc.sizing.pools import pool_pair
+from inferdoc.sizing.choice import considered, pool_pair
 from inferdoc.sizing.request import sizing_inputs
 from tests.cli.command import call
 

@@ -12,13 +12,11 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from inferdoc.capacity.step_rates import StepRates, attention_flop, latent_decode_flop
-from inferdoc.capacity.step_time import Weights, expert_exchange_seconds
+from inferdoc.capacity.step_time import StepRates, Weights, attention_flop, expert_exchange_seconds, latent_decode_flop
 from inferdoc.catalogue.efficiency import StepSpread
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.sizing.build import by_parts, sized
+from inferdoc.sizing.build import by_parts, sized, spread_of
 from inferdoc.sizing.request import sizing_inputs
-from inferdoc.sizing.shares import spread_of
 
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 CATALOGUE = load_catalogue()

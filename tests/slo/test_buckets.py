@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.slo.buckets import Counted, added, within
+from inferdoc.slo.history import Counted, added, within
 
 
 def cells(**counts: float) -> dict[float, np.ndarray]:

@@ -32,7 +32,7 @@ def test_seats_are_told_by_requests_that_wait_beside_an_empty_cache(calibrated_p
 
 
 def test_the_held_half_is_predicted(calibrated_pool):
-    held = {each.name: each for each in calibrated_pool.held}
+    held = {each.name: each for each in calibrated_pool.holdout}
     for name, off in (("itl_p50", 0.1), ("served", 0.06), ("goodput", 0.2)):
         assert abs(held[name].off) < off, held[name]
 

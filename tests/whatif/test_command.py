@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from inferdoc.errors import InferdocError
-from inferdoc.report import render_whatif
+from inferdoc.report.whatif_text import whatif_text
 from inferdoc.whatif.model import WhatIfAnswer
-from inferdoc.whatif.settings import settings_for_request
+from inferdoc.whatif.setting import settings_for_request
 from tests.cli.command import call
 from tests.whatif.lab import POOL
 
@@ -41,7 +41,7 @@ def test_the_error_of_the_held_half_is_in_the_document(document):
 @pytest.mark.parametrize("columns", [80, 110])
 def test_now_and_then_stand_side_by_side(document, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", str(columns))
-    text = render_whatif(msgspec.convert(document, WhatIfAnswer), "text", verbose=True)
+    text = whatif_text(msgspec.convert(document, WhatIfAnswer), verbose=True)
     assert max(map(len, text.splitlines())) <= columns
     assert "WHAT IF  replicas 4" in text
     assert "2 GPUs" in text

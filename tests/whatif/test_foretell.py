@@ -12,9 +12,9 @@ from inferdoc.simulate.output import write_store
 from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Length, Stream
 from inferdoc.store import Store
-from inferdoc.whatif import predict_steps
+from inferdoc.whatif import answer
+from inferdoc.whatif.answer import named_settings
 from inferdoc.whatif.predict import Prediction
-from inferdoc.whatif.predict_steps import named_settings
 from tests.cli.command import call
 from tests.whatif.lab import scenario
 
@@ -48,10 +48,10 @@ def test_more_replicas_for_more_demand_are_foretold_to_help(tmp_path):
     )
     finding = json.loads(done.out)["findings"][0]
     assert finding["id"] == "demand-beyond-capacity"
-    foretold = [step["predicted"] for step in finding["next_steps"] if step["predicted"] is not None]
-    assert foretold, finding["next_steps"]
-    moves = {move["name"]: move for move in foretold[0]["moves"]}
-    assert int(foretold[0]["changes"]["replicas"]) > 2
+    predicted = [step["predicted"] for step in finding["next_steps"] if step["predicted"] is not None]
+    assert predicted, finding["next_steps"]
+    moves = {move["name"]: move for move in predicted[0]["moves"]}
+    assert int(predicted[0]["changes"]["replicas"]) > 2
     assert moves["goodput"]["then"] > moves["goodput"]["now"]
     assert moves["ttft_p99"]["then"] < moves["ttft_p99"]["now"]
 
@@ -60,9 +60,9 @@ def test_more_replicas_for_more_demand_are_foretold_to_help(tmp_path):
     ("role", "key"), [("both", "replicas"), ("prefill", "prefill.replicas"), ("decode", "decode.replicas")]
 )
 def test_a_step_on_one_side_changes_that_side(monkeypatch, role, key):
-    wanted = {}
-    monkeypatch.setattr(predict_steps, "changed_for_request", lambda pool, asked, catalogue: wanted.update(asked))
-    monkeypatch.setattr(predict_steps, "predicted", lambda pool, change, before: Prediction((), ()))
-    told = predict_steps._foretold(predict_steps.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
-    assert wanted == {key: 4}
-    assert told.changes == {"replicas": "4"}
+    changed = {}
+    monkeypatch.setattr(answer, "changed_for_request", lambda pool, settings, catalogue: changed.update(settings))
+    monkeypatch.setattr(answer, "predicted", lambda pool, change, before: Prediction((), ()))
+    step = answer._prediction(answer.PoolPlayed(None, role, []), {"replicas": "4"}, None, None)
+    assert changed == {key: 4}
+    assert step.changes == {"replicas": "4"}

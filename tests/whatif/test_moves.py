@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.capacity.speculation import DRAFT_COST, DRAFT_HEAD_COSTS
+from inferdoc.capacity.step_time import DRAFT_COST, DRAFT_HEAD_COSTS
 from inferdoc.simulate.scenario import StepParts
 from inferdoc.whatif.changes import ChangedPool
 from inferdoc.whatif.predict import DRAWS, QUANTITIES, STUDENT, move_of

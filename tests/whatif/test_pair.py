@@ -20,10 +20,10 @@ from inferdoc.source.open import open_source
 from inferdoc.store import Store
 from inferdoc.whatif import calibrate_pair, predict, steps
 from inferdoc.whatif.answer import as_document, calibrated_as_observed, changed_for_request
-from inferdoc.whatif.pairs import observed_for_request
+from inferdoc.whatif.live import observed_for_request
 from inferdoc.whatif.predict import plays_now, predicted
 from inferdoc.whatif.run_simulation import played
-from inferdoc.whatif.settings import BOTH_SIDES, of_side, settings_for_request
+from inferdoc.whatif.setting import BOTH_SIDES, of_side, settings_for_request
 
 pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()
@@ -75,7 +75,7 @@ def rough(pair):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "MOST_REQUESTS", FEWEST_REQUESTS)
         patch.setattr(steps, "ROUNDS", 1)
-        patch.setattr(calibrate_pair, "HELD_SEEDS", (101,))
+        patch.setattr(calibrate_pair, "HOLDOUT_SEEDS", (101,))
         return calibrated_as_observed(pair, CATALOGUE, {}, LIMITS)
 
 
@@ -87,7 +87,7 @@ def before(calibrated):
 def test_both_pools_are_found_over_the_same_minutes(pair):
     assert [side.pool.role for side in pair.sides] == ["prefill", "decode"]
     assert pair.prefill.begin == pair.decode.begin
-    assert pair.prefill.stretches == pair.decode.stretches
+    assert pair.prefill.intervals == pair.decode.intervals
 
 
 def test_one_of_the_two_names_both(parted, pair):
@@ -126,7 +126,7 @@ def test_what_clients_wait_is_more_than_what_either_side_counts(calibrated):
 
 @pytest.mark.slow
 def test_the_held_half_is_predicted(calibrated):
-    held = {each.name: each for each in calibrated.held}
+    held = {each.name: each for each in calibrated.holdout}
     assert {"ttft_prefill_p50", "ttft_decode_p50", "itl_p50", "served", "goodput"} <= set(held)
     for name, off in (("itl_p50", 0.1), ("served", 0.08), ("ttft_prefill_p50", 0.25)):
         assert abs(held[name].off) < off, held[name]

@@ -53,7 +53,7 @@ def test_traffic_has_the_rate_and_the_lengths_that_the_pool_had(pool):
 
 def test_a_burst_stays_in_the_rate_and_chance_does_not(pool):
     rng = np.random.default_rng(3)
-    even = rng.poisson(240, pool.stretches).astype(float)
+    even = rng.poisson(240, pool.intervals).astype(float)
     heaps = even.copy()
     heaps[5] = 1200.0
     for came, least, most in ((even, 0.0, 0.06), (heaps, 2.0, 4.5)):

@@ -22,8 +22,10 @@ from inferdoc.config import Config
 from inferdoc.config_sections import BaselinesSection
 from inferdoc.cost.findings import price_findings
 from inferdoc.judging.request import exit_code
-from inferdoc.report import render, render_audit
+from inferdoc.report import render
+from inferdoc.report.audit_text import audit_text
 from inferdoc.report.health import HURTING, as_json, as_text, table
+from inferdoc.report.printable import printable
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
@@ -194,9 +196,9 @@ def _audit(case: Case, source: Source, config: Config, catalogue: Catalogue, ask
     answer = audited(source, config, catalogue, asked)
     answer.source.location = case.place
     answer.timing.read_seconds = answer.timing.judge_seconds = 0.0
-    document = msgspec.json.decode(render_audit(answer, "json"))
+    document = msgspec.json.decode(answer.to_json())
     del document["inferdoc_version"], document["timing"]
-    text = render_audit(answer, "text").splitlines()
+    text = audit_text(printable(answer, type(answer))).splitlines()
     return {"exit": int(exit_code_of_audit(answer, "info")), "text": text, "json": document}
 
 
