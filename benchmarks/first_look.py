@@ -35,12 +35,12 @@ from inferdoc.judging.impact import UNEXPLAINED
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.pages.live_scrape import Pace, scrape_live
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store import Store
 from inferdoc_dev.incidents import CAUSES, CONTROLS
 from inferdoc_dev.incidents.generator import draw
+from inferdoc_dev.incidents.recording import record
 
 ON_ONE_PAGE = (
     "admission-shedding", "batch-cap-reached", "client-retry-storm", "cpu-starvation", "decode-batch-saturation",

@@ -36,10 +36,10 @@ from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
 from inferdoc.headroom.request import headroom_for_request
 from inferdoc.simulate import fleet as simulated
 from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Exporters, FaultSpec, Length, PoolSpec, Scenario, Stream
 from inferdoc.slo.history import History, read_history
 from inferdoc.source.open import open_source
+from inferdoc_dev.incidents.recording import record
 
 HOUR, DAY, SLOT = 3600.0, 86_400.0, 900
 SETTINGS = {"start": 1_771_804_800, "exporters": Exporters(router=False, cadvisor=False)}

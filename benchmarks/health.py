@@ -21,10 +21,10 @@ from stores import temporary_store
 
 from inferdoc.config import Config
 from inferdoc.report.health import HURTING, table
-from inferdoc.simulate.recording import record
 from inferdoc.source.store_source import StoreSource
 from inferdoc_dev.incidents import CONTROLS
 from inferdoc_dev.incidents.generator import draw
+from inferdoc_dev.incidents.recording import record
 
 EVERY_SECONDS, PAST_SECONDS = 180.0, 120.0
 

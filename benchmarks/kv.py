@@ -24,9 +24,9 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.kv.live import CachedPool, pool_for_request
 from inferdoc.kv.sizes import HitsAt, by_gaps
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Length, Policy, PoolSpec, Prefixes, RouterSpec, Stream
 from inferdoc.source.open import open_source
+from inferdoc_dev.incidents.recording import record
 
 MINUTES, WARM_SHARE = 60.0, 1 / 6
 SIZES = (0.5, 2.0, 10.0)

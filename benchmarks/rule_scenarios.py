@@ -19,9 +19,9 @@ from msgspec import structs
 
 from inferdoc.backtest.recording import FILE
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
+from inferdoc_dev.incidents.recording import record
 
 INCIDENTS = Path(__file__).parents[1] / "fixtures" / "incidents"
 PAST_SECONDS, AFTER_SECONDS = 1800.0, 1800.0

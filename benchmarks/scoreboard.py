@@ -8,7 +8,7 @@ drawn by chance, and labelled recordings, diagnosed one by one: in time, late, a
     python benchmarks/scoreboard.py FOLDER...            these recordings besides (labels.json and OpenMetrics files)
 
 Incidents are drawn with random tier, model, fleet shape, load, lengths, severity and moment, and with everything that
-inferdoc/simulate/randomisation.py declares. An incident whose fault hurts nobody (no latency of the pods it hits grows
+inferdoc_dev/incidents/randomisation.py declares. An incident whose fault hurts nobody (no latency of the pods it hits grows
 by HARM, nothing is lost) calls for silence and is counted apart. Progress goes to standard error.
 """
 
@@ -52,8 +52,8 @@ from scoreboard_trust import (
 )
 from workers import results_within
 
-from inferdoc.simulate.randomisation import RANDOMISATION
 from inferdoc_dev.incidents import CAUSES, CONTROLS, PAIRS
+from inferdoc_dev.incidents.randomisation import RANDOMISATION
 
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = tuple(ROOT / "fixtures" / name for name in ("recordings", "heldout", "fleets"))

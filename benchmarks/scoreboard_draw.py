@@ -26,11 +26,11 @@ from scoreboard_tables import Outcome
 from stores import temporary_store
 
 from inferdoc.judging.model import Diagnosis, Finding
-from inferdoc.simulate.recording import Recording, record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import Scraped
 from inferdoc_dev.incidents import CAUSES, CONTROLS, PAIRS
 from inferdoc_dev.incidents.generator import Drawing, draw, randomised
+from inferdoc_dev.incidents.recording import Recording, record
 
 STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""

@@ -11,9 +11,9 @@ import numpy as np
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.simulate.faults import ENDS_PROCESS
-from inferdoc.simulate.recording import Recording
 from inferdoc.simulate.scenario import Expect, PoolSpec, Scenario
 from inferdoc.simulate.scrape import Scraped
+from inferdoc_dev.incidents.recording import Recording
 
 HARM = 1.3  # growth of a mean latency below which a fault counts as harmless
 PASSING = frozenset({"prefix-cold-start", "cold-start-lag", "autoscaler-oscillation"})

@@ -30,7 +30,6 @@ from inferdoc.forecast.fromsource import gather, pool_name
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE
 from inferdoc.simulate.pod import engine_config
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Length, PoolSpec, Scenario, Stream
 from inferdoc.sizing.build import EXPECTED
@@ -38,6 +37,7 @@ from inferdoc.sizing.live import STEP, LivePool, live_pool
 from inferdoc.sizing.model import Predicted
 from inferdoc.sizing.request import sized_for_request
 from inferdoc.source.open import open_source
+from inferdoc_dev.incidents.recording import record
 
 WARM, SECONDS = 120.0, 600.0
 REQUESTS = 1000

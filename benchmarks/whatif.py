@@ -29,7 +29,6 @@ from stores import fill_store, without_fault
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import (
     EngineFlags,
     Length,
@@ -49,6 +48,7 @@ from inferdoc.whatif.model import SAME
 from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
 from inferdoc.whatif.run_simulation import PlayedPool, played
 from inferdoc.whatif.setting import settings_for_request, side_of
+from inferdoc_dev.incidents.recording import record
 
 MINUTES, CLOSING_SECONDS = 20.0, 10.0
 """Of the history: its length, and the scrape that closes the last minute."""

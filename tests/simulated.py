@@ -8,10 +8,10 @@ from pathlib import Path
 from msgspec import structs
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.built import built
 
 

@@ -26,12 +26,6 @@ from inferdoc.escaping import one_line
 @click.option("--seed", type=click.IntRange(0), metavar="S", help="Random seed.")
 @click.option("--duration", metavar="D", help="Length, for example 30m (default: from the scenario).")
 @click.option("--vllm", "version", metavar="VERSION", help="Metric names of an older vLLM, for example 0.11 or 0.15.")
-@click.option(
-    "--surroundings",
-    type=click.IntRange(0),
-    metavar="S",
-    help="Seed of the surroundings: lost scrapes, labels, pod names, neighbors, rollouts.",
-)
 @click.option("--out", metavar="FILE", help="Output file, OpenMetrics text; .gz compresses. Default: standard output.")
 @click.option("--store", metavar="PATH", help="Embedded store to write instead.")
 @click.option(
@@ -52,7 +46,6 @@ def command(
     seed: int | None,
     duration: str | None,
     version: str | None,
-    surroundings: int | None,
     out: str | None,
     store: str | None,
     live: bool,
@@ -77,20 +70,16 @@ def command(
     if out and store:
         raise InferdocError("--out and --store are mutually exclusive")
     scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
-    if surroundings is not None:
-        from inferdoc.simulate.randomise import surrounded_by
-
-        scenario = surrounded_by(scenario, surroundings)
     if live:
         from inferdoc.simulate.live import serve
 
         serve(scenario, port, speed, messages.note, lambda text: click.echo(text, nl=False))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
-    from inferdoc.simulate.recording import record
+    from inferdoc.simulate.scrape import simulate
 
     shown = Progress(f"{scenario.id}, {len(scenario.pools)} pools, {scenario.duration / 60:.0f} min")
-    targets = record(scenario, shown).targets
+    targets = simulate(scenario, shown)
     if store:
         from inferdoc.store import Store
 

@@ -37,23 +37,6 @@ def pod_rate(spec: PoolSpec, stream: Stream) -> float:
     return 1.0 / (prefill + output / gain * step / batch)
 
 
-def pace(spec: PoolSpec, stream: Stream, batch: int) -> float:
-    """Seconds per token of each of `batch` streams whose successors' prompts are computed in between (no shared
-    prefixes, no drafts)."""
-    timing, prompt, output = step_time(spec), stream.prompt.mean(), stream.output.mean()
-    prefill = timing.step(0, 0.0, 2048, 512.0, 4).seconds / 2048 * prompt
-    step = timing.step(batch, batch * (prompt + output / 2), 0, 0.0, batch).seconds
-    return step + batch * prefill / output
-
-
-def batch_at(spec: PoolSpec, stream: Stream, rate: float) -> int:
-    """Streams of one pod at so many requests/s (Little's law); the limit on the batch where that is fewer."""
-    for batch in range(1, spec.flags.max_seqs):
-        if batch >= rate * stream.output.mean() * pace(spec, stream, batch):
-            return batch
-    return spec.flags.max_seqs
-
-
 def sustainable(pools: Sequence[PoolSpec], stream: Stream) -> float:
     """Requests/s of the whole fleet: the weaker of the two sides where prefill and decode are apart."""
     rates = {

@@ -13,8 +13,6 @@ import numpy as np
 from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.pod import engine_config, step_time
-from inferdoc.simulate.randomisation import RANDOMISATION, Randomisation
-from inferdoc.simulate.randomise import MACHINES, surrounded
 from inferdoc.simulate.scenario import (
     EngineFlags,
     Expect,
@@ -27,6 +25,8 @@ from inferdoc.simulate.scenario import (
     Scenario,
     Stream,
 )
+from inferdoc_dev.incidents.randomisation import RANDOMISATION, Randomisation
+from inferdoc_dev.incidents.randomise import MACHINES, surrounded
 
 SEQUENCES = (64, 48, 32, 24, 16, 12, 8)
 MOST_RATE = 3.0
@@ -199,3 +199,20 @@ def randomised(
     interval = float(cast(int, ranges.interval.draw(rng)))
     scenario = draw(kind, seed, drawings, control, interval)
     return surrounded(scenario, rng, ranges)
+
+
+def pace(spec: PoolSpec, stream: Stream, batch: int) -> float:
+    """Seconds per token of each of `batch` streams whose successors' prompts are computed in between (no shared
+    prefixes, no drafts)."""
+    timing, prompt, output = step_time(spec), stream.prompt.mean(), stream.output.mean()
+    prefill = timing.step(0, 0.0, 2048, 512.0, 4).seconds / 2048 * prompt
+    step = timing.step(batch, batch * (prompt + output / 2), 0, 0.0, batch).seconds
+    return step + batch * prefill / output
+
+
+def batch_at(spec: PoolSpec, stream: Stream, rate: float) -> int:
+    """Streams of one pod at so many requests/s (Little's law); the limit on the batch where that is fewer."""
+    for batch in range(1, spec.flags.max_seqs):
+        if batch >= rate * stream.output.mean() * pace(spec, stream, batch):
+            return batch
+    return spec.flags.max_seqs

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.capacity import batch_at, pace, pod_rate
+from inferdoc.simulate.capacity import pod_rate
 from inferdoc.simulate.scenario import Length, Stream
-from inferdoc_dev.incidents.generator import Draw, Drawing, kv_tokens
+from inferdoc_dev.incidents.generator import Draw, Drawing, batch_at, kv_tokens, pace
 
 replace = msgspec.structs.replace
 SLOWER = 1.15

@@ -26,12 +26,12 @@ from scoreboard_trust import (
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Scenario
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 from inferdoc_dev.incidents import CAUSES
 from inferdoc_dev.incidents.generator import randomised
+from inferdoc_dev.incidents.recording import record
 
 SMALL = """
 id: slow-gpu

@@ -13,9 +13,9 @@ import requests
 import yaml
 
 from inferdoc.simulate.output import write_file, write_store
-from inferdoc.simulate.recording import record as simulate
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record as simulate
 from tests.board_fleets.own_page import neighbours, own_page
 from tests.prometheus_server import running
 from tests.recorded_history import levels, record, rules_of

@@ -6,9 +6,9 @@ import pytest
 from msgspec.structs import replace
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Stream
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]

@@ -14,9 +14,9 @@ from inferdoc.collect import ParseError, openmetrics_rules
 from inferdoc.collect.grammar import LineError
 from inferdoc.collect.openmetrics_file import SampleColumns, read_openmetrics
 from inferdoc.simulate.output import write_openmetrics
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.store import Store, export, import_file
+from inferdoc_dev.incidents.recording import record
 from tests.conftest import recording_path
 
 GOOD = """\

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Prefixes, Scenario, Stream
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.bench import made as bench
 from tests.built import built
 from tests.canary.made import Pod, fleet

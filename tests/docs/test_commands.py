@@ -23,8 +23,8 @@ from inferdoc.incidents.record import Record
 from inferdoc.incidents.runs import RunOutcome
 from inferdoc.simulate.live import Live
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
+from inferdoc_dev.incidents.recording import record
 from tests import prometheus_server
 from tests.bench import made
 from tests.cli.command import Done, alone, call

@@ -16,10 +16,10 @@ from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.simulate import scrape
 from inferdoc.simulate.items import Item
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import Scraped, at_version, router_at_version
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.engines.pages import engine_page, translated
 
 WORKERS = ("sglang", "trtllm", "tgi", "triton", "dynamo-worker")

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import msgspec
 
 from inferdoc.collect.samples import Layout, Page, Series
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import Scraped
+from inferdoc_dev.incidents.recording import record
 
 Labels = dict[str, str]
 Rule = Callable[[Labels, Labels, str], tuple[Labels, Labels] | None]

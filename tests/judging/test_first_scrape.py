@@ -22,11 +22,11 @@ from inferdoc.pages.live_scrape import FIRST_SCRAPES, Pace, scrape_live
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.live import text_page
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import FleetScraper
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import alone, call, refused
 from tests.judging.frames import catalogue
 from tests.page_server import answering

@@ -9,9 +9,9 @@ import pytest
 from inferdoc import diagnose, open_source
 from inferdoc.judging.references.providers import HOUR_MS, WORSE, _block, _much_worse, _worse, earlier_span
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.judging.frames import START_MS, frame_of, grid
 
 ONE_OF_THREE = """\

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Prefixes, Scenario, Stream
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import call
 
 POOL = "sim-meta-llama-llama-3-1-8b-instruct-h100-80"

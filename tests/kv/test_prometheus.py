@@ -7,9 +7,9 @@ import json
 import pytest
 
 from inferdoc.simulate.output import write_file, write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Prefixes, Scenario, Stream
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests import prometheus_server
 from tests.cli.command import call
 

@@ -25,10 +25,10 @@ from inferdoc.backtest.replay import RuleSet
 from inferdoc.generate.pack import RECORDING, RULES
 from inferdoc.generate.promtool import NAME
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.simulate.scrape import Scraped
+from inferdoc_dev.incidents.recording import record
 from tests import prometheus_server
 from tests.conftest import ROOT
 from tests.live import chain

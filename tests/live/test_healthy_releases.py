@@ -12,9 +12,9 @@ from inferdoc.backtest.recording import read_file
 from inferdoc.backtest.replay import replay
 from inferdoc.backtest.run import own_rules
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.simulate.scrape import Scraped
+from inferdoc_dev.incidents.recording import record
 from tests.conftest import ROOT
 from tests.generate.conftest import needs_promtool
 from tests.identity.layouts import Rule, exported, relabelled, without_pod

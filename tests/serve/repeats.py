@@ -11,9 +11,9 @@ from inferdoc.incidents.model import AlertScope, Story
 from inferdoc.incidents.runs import story
 from inferdoc.serve.run_process import RunRequest, run
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 
 REPEAT_SECONDS = 4 * 3600.0
 """repeat_interval of the generated routes."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 from inferdoc.incidents.model import AlertScope
 from inferdoc.serve.run_process import RunRequest, run
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 
 
 def test_a_fault_of_another_cluster_is_not_reported(tmp_path):

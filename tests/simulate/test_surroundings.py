@@ -11,10 +11,6 @@ import numpy as np
 import pytest
 
 from inferdoc.simulate.output import write_openmetrics
-from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
-from inferdoc.simulate.randomise import delayed, surrounded
-from inferdoc.simulate.recording import Recording, record
-from inferdoc.simulate.relabel import DASHBOARD, family
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario, read_scenario
 from inferdoc.simulate.scrape import Scraped, at_version, router_at_version, scrape_all
@@ -22,6 +18,10 @@ from inferdoc.simulate.surroundings import Bystander, Surroundings
 from inferdoc.simulate.workload import CONVERSATION, Traffic
 from inferdoc_dev.incidents import CAUSES, CONTROLS
 from inferdoc_dev.incidents.generator import randomised
+from inferdoc_dev.incidents.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
+from inferdoc_dev.incidents.randomise import delayed, surrounded
+from inferdoc_dev.incidents.recording import Recording, record
+from inferdoc_dev.incidents.relabel import DASHBOARD, family
 
 SMALL = """
 id: small

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Expect, Length, PoolSpec, Scenario, Stream
 from inferdoc.store import Store
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import call
 
 POOL = "sim-meta-llama-llama-3-1-8b-instruct-l40s"

@@ -8,10 +8,10 @@ from functools import cache
 import pytest
 
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import Expect, FaultSpec, Length, PoolSpec, Scenario, Stream
 from inferdoc.store import Store
 from inferdoc.times import rfc3339
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import call
 
 START = 1_795_000_200.0

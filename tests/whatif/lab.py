@@ -9,12 +9,12 @@ from pathlib import Path
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Prefixes, Scenario, Stream
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
 from inferdoc.whatif.calibrate import CalibratedPool, calibrated
 from inferdoc.whatif.live import ObservedPool, observed
+from inferdoc_dev.incidents.recording import record
 from tests.built import built
 
 POOL = "sim-meta-llama-llama-3-1-8b-instruct-l4"

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 
 from inferdoc.judging.model import NextStep
 from inferdoc.simulate.output import write_store
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import FaultSpec, Length, Stream
 from inferdoc.store import Store
 from inferdoc.whatif import answer
 from inferdoc.whatif.answer import named_settings
 from inferdoc.whatif.predict import Prediction
+from inferdoc_dev.incidents.recording import record
 from tests.cli.command import call
 from tests.whatif.lab import scenario
 

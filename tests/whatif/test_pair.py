@@ -14,7 +14,6 @@ from inferdoc.report.whatif_text import whatif_text
 from inferdoc.simulate.hardware import PartsTime
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.pod import step_time
-from inferdoc.simulate.recording import record
 from inferdoc.simulate.scenario import EngineFlags, Expect, Length, PoolSpec, Scenario, Stream
 from inferdoc.source.open import open_source
 from inferdoc.store import Store
@@ -24,6 +23,7 @@ from inferdoc.whatif.live import observed_for_request
 from inferdoc.whatif.predict import plays_now, predicted
 from inferdoc.whatif.run_simulation import played
 from inferdoc.whatif.setting import BOTH_SIDES, of_side, settings_for_request
+from inferdoc_dev.incidents.recording import record
 
 pytestmark = pytest.mark.takes_long("a fit takes some ninety plays of the pair")
 CATALOGUE = load_catalogue()

@@ -8,9 +8,9 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.simulate.output import write_file
-from inferdoc.simulate.recording import record
 from inferdoc.source.open import open_source
 from inferdoc.whatif.live import observed
+from inferdoc_dev.incidents.recording import record
 from tests import prometheus_server
 from tests.whatif.lab import scenario
 

@@ -12,10 +12,10 @@ import numpy as np
 from inferdoc.simulate.capacity import sustainable
 from inferdoc.simulate.kube_page import replica_set
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.relabel import ENGINES, Relabelling
 from inferdoc.simulate.scenario import Expect, Exporters, FaultSpec, Length, PoolSpec, RouterSpec, Scenario, Stream
 from inferdoc.simulate.scrape import FleetScraper, Scraped, scrape_all
 from inferdoc.simulate.surroundings import Bystander, Surroundings
+from inferdoc_dev.incidents.relabel import ENGINES, Relabelling
 
 ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 """Letters of generated names (apimachinery, pkg/util/rand: no vowels, no similar characters)."""
@@ -107,7 +107,7 @@ def bystander_scenario(bystander: Bystander, number: int, host: Scenario) -> Sce
 
 
 def _innocent(bystander: Bystander, pool: PoolSpec) -> tuple[FaultSpec, ...]:
-    """What happens to it, and hurts nobody."""
+    """What happens to it, and has no impact."""
     if bystander.happens == "rollout":
         return (FaultSpec("rollout", bystander.at, after=60.0, seconds=120.0, surge=0.5),)
     if bystander.happens == "grow":

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from typing import Any, cast
 
 import msgspec
 import numpy as np
 
 from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 from inferdoc.simulate.scenario import FaultSpec, Scenario, Stream
 from inferdoc.simulate.surroundings import Bystander, Surroundings
+from inferdoc_dev.incidents.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range
 
 replace = msgspec.structs.replace
 
@@ -58,7 +57,7 @@ MOST_REQUESTS = 9_000
 SCRAPES_AFTER, SCRAPES_BEFORE = 18, 12
 """Scrapes after and before the onset that a draw has at least, whatever its interval."""
 QUIET = 0.45
-"""Load up to which one pod more or less, or a burst, hurts nobody."""
+"""Load up to which one pod more or less, or a burst, has no impact."""
 CONVERSATIONS_BEFORE = 7.0
 """The warm-up in mean lengths of a conversation: prompts carry all turns before, so their mean comes near its level as
 (1 + x) exp(-x), to 1 % here."""
@@ -73,11 +72,6 @@ ROLLED_BACK = frozenset({"restart", "rollout", "stop", "scale-in", "kill", "cras
 def surrounded(scenario: Scenario, rng: np.random.Generator, ranges: Randomisation = RANDOMISATION) -> Scenario:
     """The scenario in surroundings drawn by chance. Its fault, fleet and severity stay."""
     return _Draw(scenario, rng, ranges).result()
-
-
-def surrounded_by(scenario: Scenario, seed: int) -> Scenario:
-    """The scenario in the surroundings of a seed."""
-    return surrounded(scenario, np.random.default_rng([seed, zlib.crc32(scenario.id.encode()), 77]))
 
 
 class _Draw:
@@ -102,7 +96,7 @@ class _Draw:
         expect = self.scenario.expect
         onset = expect.onset if expect.onset is not None else self.scenario.duration / 2
         late, old = self.ranges.late.draw(self.rng), self.ranges.old.draw(self.rng)
-        window = max(0.0, onset - max(self.ranges.calm.draw(self.rng), SCRAPES_BEFORE * self.scenario.scrape))
+        window = max(0.0, onset - max(self.ranges.healthy.draw(self.rng), SCRAPES_BEFORE * self.scenario.scrape))
         window = 0.0 if self.long else window
         room = self.scenario.duration - onset - old >= 240.0
         surroundings = replace(
@@ -232,7 +226,7 @@ class _Draw:
 
     def _trigger(self) -> None:
         """The fault comes with a rollout: what a restart would have changed a rollout changes; before any other fault
-        every pod is replaced, and the fault strikes as the last of the new ones begins to serve."""
+        every pod is replaced, and the fault starts when the last of the new ones begins to serve."""
         s = self.scenario
         if not self._yes(self.ranges.trigger):
             return
@@ -265,7 +259,7 @@ class _Draw:
         return replace(fault, kind="rollout", at=begin, after=cold, seconds=120.0, surge=surge, early=early)
 
     def _innocent(self, surroundings: Surroundings) -> float | None:
-        """Something that hurts nobody, before the fault or anywhere in a control. Answers when labels change."""
+        """Something that has no impact, before the fault or anywhere in a control. Answers when labels change."""
         s = self.scenario
         if not self._yes(self.ranges.innocent):
             return None

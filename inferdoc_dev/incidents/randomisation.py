@@ -108,7 +108,7 @@ class Randomisation:
     )
     withheld: Choice = Choice((0, 1, 2, 4), (6, 2, 1, 1), "families dropped for their cardinality", "families")
     lead: Range = Range(0.0, 600.0, "s", "more history before the window: none in a young store, days usually")
-    calm: Range = Range(180.0, 700.0, "s", "window start before the onset")
+    healthy: Range = Range(180.0, 700.0, "s", "window start before the onset")
     late: Range = Range(60.0, 180.0, "s", "delay of the page and the person: late window start after the onset")
     old: Range = Range(420.0, 900.0, "s", "a fault that is older than the window (where the draw lasts that long)")
     long: Chance = Chance(0.05, "an incident of hours: a window of half a day")
