@@ -337,11 +337,10 @@ class FindingMaker:
         for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
                 for outcome in piece.outcome.leaves:
-                    # What a group denies has no beginning: it is no impact.
-                    denied = piece.role == "harm" and outcome is not piece.outcome and outcome.first is None
-                    key = (piece.role, outcome.signal, outcome.entity)
-                    if outcome.holds and not denied and key not in pieces:
-                        pieces[key] = (piece, outcome, match.unit)
+                    counted = Evidence("symptom", outcome) if _is_unmoved(outcome) else piece
+                    key = (counted.role, outcome.signal, outcome.entity)
+                    if outcome.holds and key not in pieces:
+                        pieces[key] = (counted, outcome, match.unit)
         for child in cause.effects:
             for piece in child.best.evidence:
                 if piece.role == "harm":
@@ -436,6 +435,11 @@ def _upstream(load_changes: Sequence[Cause]) -> list[Cause]:
     """Those last that another of them brings about: longer prompts before the queue that they make."""
     brought = {effect for load_change in load_changes for effect in load_change.recipe.effects}
     return sorted(load_changes, key=lambda load_change: load_change.recipe.id in brought)
+
+
+def _is_unmoved(outcome: Outcome) -> bool:
+    """Whether it reports that a signal stays at its baseline: part of a pattern, and never the impact itself."""
+    return outcome.observed is None and outcome.baseline is not None
 
 
 def _plain(value: float | None) -> float | None:

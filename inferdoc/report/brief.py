@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
-from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, seconds
+from inferdoc.judging.model import Diagnosis, EvidenceItem, Finding, Rival, seconds
 from inferdoc.report.phrases import HARM, role_word
 from inferdoc.report.wrapping import width, wrap
-from inferdoc.words import how_many, lasting, some
+from inferdoc.words import how_many, lasting, some, within_sentence
 
 LEAD = "{:<10}"
 MOST_LINES = 11
@@ -54,7 +54,7 @@ def _other(finding: Finding) -> str:
 def _head(answer: Diagnosis, finding: Finding) -> Iterator[tuple[str, str]]:
     yield "cause", f"{finding.id}, {certainty(finding)}, {finding.severity}"
     if finding.members:
-        yield "one of", ", ".join(f"{one.id} {one.probability:.0%}" for one in finding.members)
+        yield members_line(finding.members)
     scope = finding.scope
     share = finding.request_share
     where = [f"{len(scope.pods)} of {how_many(scope.of_pods, 'pod')}"]
@@ -68,6 +68,14 @@ def _head(answer: Diagnosis, finding: Finding) -> Iterator[tuple[str, str]]:
         yield "changed", changed
     if answer.source.incomplete:
         yield "data", f"incomplete: {answer.source.incomplete[0]}"
+
+
+def members_line(members: Sequence[Rival]) -> tuple[str, str]:
+    """The causes of a family that nothing contradicts; else the closest one, with what contradicts it."""
+    possible = [one for one in members if not one.speaks_against]
+    if possible:
+        return "one of", ", ".join(f"{one.id} {one.probability:.0%}" for one in possible)
+    return "closest", f"{members[0].id}, but {within_sentence(members[0].speaks_against[0])}"
 
 
 def _changed(answer: Diagnosis, finding: Finding) -> str:

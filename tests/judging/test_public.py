@@ -79,6 +79,8 @@ def test_what_operators_reported_is_found(name):
         rivals = {rival.id: rival.probability for rival in finding.differential}
         assert finding.probability + sum(rivals.values()) <= 1.005
         assert not rivals.keys() & {out.id for out in finding.ruled_out}
+        unmoved = [one for one in finding.evidence if one.observed is None and one.baseline is not None]
+        assert not [one.statement for one in unmoved if one.role == "harm"]
     assert "missed" in case or (found[0][0] if found else "none") in case["accept"]
     assert not [one for one, certainty in found if certainty == "proven" and one in case["must_not"]]
     if case.get("text"):

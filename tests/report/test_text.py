@@ -9,7 +9,9 @@ import click
 import pytest
 
 from inferdoc import diagnose, open_source
+from inferdoc.judging.model import Rival
 from inferdoc.report import render
+from inferdoc.report.brief import members_line
 from inferdoc.words import figure
 from tests.contract.labels import LABELS
 
@@ -115,3 +117,10 @@ def test_colour_marks_the_severity_and_can_be_taken_off(answer):
     coloured, plain = render(answer, "text", colour=True), render(answer, "text")
     assert "\x1b[" in coloured and "\x1b[" not in plain
     assert click.unstyle(coloured) == plain
+
+
+def test_a_contradicted_cause_is_no_candidate_of_its_family():
+    contradicted = Rival("no-ready-endpoints", 0.73, ["requests arrive"], ["Endpoints ready is 4"], [], None)
+    possible = Rival("router-overloaded", 0.02, ["requests wait"], [], [], None)
+    assert members_line([contradicted, possible]) == ("one of", "router-overloaded 2%")
+    assert members_line([contradicted]) == ("closest", "no-ready-endpoints, but endpoints ready is 4")
