@@ -8,8 +8,8 @@ drawn by chance, and labelled recordings, diagnosed one by one: in time, late, a
     python benchmarks/scoreboard.py FOLDER...            these recordings besides (labels.json and OpenMetrics files)
 
 Incidents are drawn with random tier, model, fleet shape, load, lengths, severity and moment, and with everything that
-inferdoc_dev/incidents/randomisation.py declares. An incident whose fault hurts nobody (no latency of the pods it hits grows
-by HARM, nothing is lost) calls for silence and is counted apart. Progress goes to standard error.
+inferdoc_dev/incidents/randomisation.py declares. An incident whose fault affects nobody (no latency of the pods it hits
+grows by HARM, nothing is lost) calls for silence and is counted apart. Progress goes to standard error.
 """
 
 from __future__ import annotations

@@ -117,8 +117,8 @@ def collect(
         options: time limits and credentials. The time limit is at most the interval.
         eplb: a vLLM log to follow beside the targets.
         report: gets one line whenever something changes: a target fails, comes back, or sends bad lines.
-        maintain: called at the start and every ten minutes, in the thread that stores; drops old scrapes, for example. If
-            it returns True, it has more to do and is called again soon.
+        maintain: called at the start and every ten minutes, in the thread that stores; drops old scrapes, for example.
+            If it returns True, it has more to do and is called again soon.
         workers: scrapes at the same time.
         stats: the numbers to add to, for one who looks at them meanwhile.
 

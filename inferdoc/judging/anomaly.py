@@ -55,11 +55,11 @@ STEP_DOWN = 0.5
 ALONE = 0.5
 """What a distance counts that the forest makes nothing of."""
 SAME = 0.5
-"""Of the signals of one quantity, one that tells at least this share of what the clearest of them tells may be named
+"""Of the signals of one quantity, one with at least this share of the score of the clearest of them may be named
 for it."""
 MOST_HIT, MOST_LIKE = 16, 24
 """Pods whose signals are looked at, of those that are hit and of their like: evenly spread over a larger pool."""
-MOST_CALM, MOST_EPISODE = 2000, 40
+MOST_BASELINE, MOST_EPISODE = 2000, 40
 """Rows that the forest learns from, and rows of the episode that it scores."""
 
 
@@ -171,13 +171,13 @@ def _carried(known: Measured, names: Sequence[str], episode: Episode) -> dict[st
     from sklearn.ensemble import IsolationForest
 
     split, last = episode.split, episode.last
-    stood = dict.fromkeys(names, 0.0)  # what did not move tells nothing, and takes splits from what did
+    stood = dict.fromkeys(names, 0.0)  # what did not move carries no information, and takes splits from what did
     names = [name for name in names if _has_moved(name, known, episode)]
     if not names:
         return stood
     baseline = [_rows(found, names, slice(0, split), split) for found in known.hit.values()]
     baseline += [_rows(found, names, slice(0, last + 1), last + 1) for found in known.like]
-    learnt = _thinned(np.vstack(baseline), MOST_CALM)
+    learnt = _thinned(np.vstack(baseline), MOST_BASELINE)
     # A tree cannot split on what never moved, though nothing is odder than its first move: every value is known to
     # about a sigma (its floor) at best.
     chance = np.random.default_rng(0)

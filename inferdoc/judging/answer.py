@@ -75,7 +75,7 @@ def summarise(
         title, one = rising
         moved = f"from {figure(one.baseline, one.unit)} to {figure(one.observed, one.unit)}"
         return (
-            f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}. That is too new to be told "
+            f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}. That is too new to distinguish "
             f"from a spike: ask again at {_to_seconds(one.ask_again)}."
         )
     if verdict == "unknown" and stopped is not None:
@@ -88,7 +88,7 @@ def summarise(
     if verdict == "unknown" and ask_again is not None and first_look:
         return (
             "Nothing stands out against the time since the start, but too little was seen to call it healthy. What "
-            "would tell: a longer look (--for 5m; of saved pages ten or more), the pages of its peers and of "
+            "would show it: a longer look (--for 5m; of saved pages ten or more), the pages of its peers and of "
             "dcgm-exporter as further URLs (a slow GPU shows beside others), or what you call too slow ([[slo]] in "
             "inferdoc.toml)."
         )
@@ -133,7 +133,7 @@ def newest_sample(scrapes: Sequence[Scrapes], grid: Grid) -> str | None:
 
 
 def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:
-    """The targets that were scraped in the window, and their scrapes since it began."""
+    """The targets that were scraped in the window, and their scrapes since it started."""
     begin_ms = 1000 * view.time_at(view.begin) - view.frame.grid.interval_ms
     inside = [_since(target, begin_ms) for target in scrapes]
     return [target for target in inside if len(target.times_ms)]

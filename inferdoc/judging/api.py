@@ -49,12 +49,12 @@ def diagnose(
         if since is not None or from_ is not None:
             raise InferdocError("--around says where the window begins, as --since and --from do: give one of them")
         from_, until = around_window(around, until, source.latest_ms())
-    began = time.perf_counter()
+    started = time.perf_counter()
     inquiry = Inquiry(source, catalogue, options, (since, from_, until))
     answer = document(in_stages(inquiry, judge_inquiry))
     answer.source.warnings = list(map(str, source.warnings))
     qualify(answer, source.warnings, catalogue.calibration)
-    judge_seconds = round(time.perf_counter() - began - inquiry.seconds, 4)
+    judge_seconds = round(time.perf_counter() - started - inquiry.seconds, 4)
     answer.timing = timing_of(source.cost, round(inquiry.seconds, 4), judge_seconds)
     return answer
 

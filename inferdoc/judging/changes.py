@@ -19,7 +19,7 @@ from inferdoc.fleet.members import Fleet, Member, Pool
 from inferdoc.judging.context import Context
 from inferdoc.judging.deviation import STANDARD_ERRORS, shift
 from inferdoc.judging.model import Gap, stamp
-from inferdoc.judging.stretches import runs
+from inferdoc.judging.spans import runs
 from inferdoc.judging.view import Unit
 from inferdoc.source.base import InfoSeries, Scrapes
 from inferdoc.source.frame import Entity
@@ -72,7 +72,7 @@ WHO = ("cluster", "namespace", "pod", "instance", "engine")
 def marker_events(
     context: Context, markers: Sequence[Marker], infos: Mapping[str, Sequence[InfoSeries]]
 ) -> Iterator[Event]:
-    """Every change that the markers tell of. infos: series of info metrics by current name, on the grid of the view."""
+    """Every change that the markers show. infos: series of info metrics by current name, on the grid of the view."""
     units = {(u.member.key, u.engine): u for u in reversed(context.view.units)}
     pods = {u.member.key: u for u in reversed(context.view.units)}
     for marker in markers:

@@ -7,8 +7,8 @@ from functools import cached_property
 
 import numpy as np
 
-MIN_CALM_SECONDS, MIN_CALM_SCRAPES = 45.0, 15
-ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES = 480.0, 8
+MIN_BASELINE_SECONDS, MIN_BASELINE_SCRAPES = 45.0, 15
+ENOUGH_BASELINE_SECONDS, FEWEST_BASELINE_SCRAPES = 480.0, 8
 """A median and its spread need eight values at the least. Eight minutes of them do where the next come a minute later:
 with 15 of them the first quarter of an hour after a restart of the source would show nothing at all."""
 MIN_OUT_SECONDS, MIN_OUT_SCRAPES = 20.0, 5
@@ -55,7 +55,7 @@ class Clock:
     @cached_property
     def least_baseline(self) -> int:
         """Steps that any baseline must have."""
-        return min(self._full_baseline, self.steps(ENOUGH_CALM_SECONDS, FEWEST_CALM_SCRAPES))
+        return min(self._full_baseline, self.steps(ENOUGH_BASELINE_SECONDS, FEWEST_BASELINE_SCRAPES))
 
     @cached_property
     def rarely_scraped(self) -> bool:
@@ -64,7 +64,7 @@ class Clock:
 
     @cached_property
     def _full_baseline(self) -> int:
-        return self.steps(MIN_CALM_SECONDS, MIN_CALM_SCRAPES)
+        return self.steps(MIN_BASELINE_SECONDS, MIN_BASELINE_SCRAPES)
 
     @cached_property
     def out_steps(self) -> int:

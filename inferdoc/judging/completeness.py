@@ -24,7 +24,7 @@ from inferdoc.judging.model import Diagnosis, Rising, Stopped, UnreadNames, seco
 from inferdoc.judging.order import rows_of
 from inferdoc.judging.references.providers import FELT, LEAST_WORSE
 from inferdoc.judging.scan.model import Family
-from inferdoc.judging.stretches import runs
+from inferdoc.judging.spans import runs
 from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import Incomplete, Scrapes
 from inferdoc.source.frame import Entity

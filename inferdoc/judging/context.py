@@ -109,7 +109,7 @@ class Context:
         return "history" if view.begin > split - view.begin else "calm-before"
 
     def limits(self, unit: Unit) -> dict[str, float]:
-        """What is promised to the users of a unit: signal id -> limit."""
+        """The objectives for the users of a unit: signal id -> limit."""
         pool = unit.member.pool
         return limits(self.slo, pool)
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.order import ranked_rows, row_medians, row_percentile
-from inferdoc.judging.stretches import NONE, Counts, beginnings, needed_steps, sustained
+from inferdoc.judging.spans import NONE, Counts, beginnings, needed_steps, sustained
 from inferdoc.words import lasting
 
 SIGMAS = 3.0
@@ -80,7 +80,7 @@ class Deviations:
             self.mask[rows],
         )
 
-    def begun_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
+    def start_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
         """The same of float64[R, T], without what lies before a step of each row."""
         mask = self.mask & (np.arange(values.shape[1]) >= steps[:, np.newaxis])
         return Deviations(steps, self.last, self.baseline, self.band, row_medians(values, mask), mask)
@@ -103,11 +103,11 @@ def bands(values: np.ndarray, baseline: np.ndarray, rule: Rule) -> tuple[np.ndar
     limit = (np.maximum(far, near) if rule.up else np.minimum(far, near))[:, np.newaxis]
     with np.errstate(invalid="ignore"):
         stays = baseline & ~(values > limit if rule.up else values < limit)
-    began = stays.argmax(axis=1)
-    early = Counts(baseline).between(np.zeros_like(began), began)
+    first_known = stays.argmax(axis=1)
+    early = Counts(baseline).between(np.zeros_like(first_known), first_known)
     warm = np.flatnonzero((early > 0) & (early <= WARM_UP * counts) & stays.any(axis=1))
     if len(warm):
-        kept = baseline[warm] & (np.arange(values.shape[1]) >= began[warm, np.newaxis])
+        kept = baseline[warm] & (np.arange(values.shape[1]) >= first_known[warm, np.newaxis])
         counts[warm] = kept.sum(axis=1)
         ranked[warm] = ranked_rows(values[warm], kept)
     middle, spread = _middle_and_spread(ranked, counts)
@@ -132,8 +132,8 @@ FEW_EPISODES = 2
 
 
 def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """Series without the incidents of their history that were over before the window began: they are neither of the
-    window nor a baseline. values: float64[R, T]; the same, or a copy with NaN in their place."""
+    """Series without the incidents of their history that were over before the window first_known: they are neither of
+    the window nor a baseline. values: float64[R, T]; the same, or a copy with NaN in their place."""
     history = values[:, clock.lead : clock.begin]
     finite = np.isfinite(history)
     counts = finite.sum(axis=1)
@@ -152,21 +152,21 @@ def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
     return kept
 
 
-def _over(steps: np.ndarray, began: int, length: int, clock: Clock) -> list[tuple[int, int]]:
-    """First and last step of each incident of a history that was over before its end; none where they are so many or
-    so long that they are how the series is. A series that begins outside warms up (the caches of a new process are
-    empty): that is no incident, and no baseline either. steps: int64[n], outside; began: the first of the series."""
+def _over(steps: np.ndarray, first_known: int, length: int, clock: Clock) -> list[tuple[int, int]]:
+    """First and last step of each incident of a history that was over before its end; none where they are so many or so
+    long that they are how the series is. A series that begins outside warms up (the caches of a new process are empty):
+    that is no incident, and no baseline either. steps: int64[n], outside; first_known: the first of the series."""
     groups = np.split(steps, np.flatnonzero(np.diff(steps) > clock.least_baseline) + 1)
     over = [(int(g[0]), int(g[-1])) for g in groups if length - 1 - g[-1] > clock.out_steps + clock.window_steps]
-    warm_up = [(first, last) for first, last in over if first <= began + clock.window_steps]
+    warm_up = [(first, last) for first, last in over if first <= first_known + clock.window_steps]
     incidents = [one for one in over if one not in warm_up]
     if len(groups) - len(warm_up) > FEW_EPISODES or _length(incidents) > LONGEST_PAST * length:
         return []
-    return over if 2 * _length(over) <= length - began else incidents
+    return over if 2 * _length(over) <= length - first_known else incidents
 
 
-def _length(stretches: list[tuple[int, int]]) -> int:
-    return sum(last - first + 1 for first, last in stretches)
+def _length(spans: list[tuple[int, int]]) -> int:
+    return sum(last - first + 1 for first, last in spans)
 
 
 def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray | None = None) -> Deviations:
@@ -198,7 +198,7 @@ def find_rows(values: np.ndarray, rule: Rule, clock: Clock, counts: np.ndarray |
             moved = ~settled
             candidates[there[moved]] &= np.arange(steps) >= begins[moved, np.newaxis]
             first = moved & (late.start[there] == NONE)
-            late.put(there[first], left.of(first).begun_at(begins[first], values[there[first]]))
+            late.put(there[first], left.of(first).start_at(begins[first], values[there[first]]))
         pending = pending[candidates[pending].any(axis=1)]
     missing = np.flatnonzero((found.start == NONE) & (late.start != NONE))
     found.put(missing, late.of(missing))
@@ -315,7 +315,7 @@ def against(
     return against_rows(values[np.newaxis], np.array([split]), rule, clock, some)[0]
 
 
-BEGUN, ARRIVED = 0.2, 0.8
+BEGIN_SHARE, ARRIVED = 0.2, 0.8
 """Shares of the way from the baseline to what was observed between which its pace is measured."""
 SEVERAL = 3
 """Two intervals may be one with a gap in it."""
@@ -352,8 +352,8 @@ def course_of(
         if not len(arrived):
             return None
         arrival = first + int(arrived[0])
-        before = np.flatnonzero(share[: arrival + 1] < BEGUN)
-        beyond = np.flatnonzero(share[first:] >= (BEGUN + ARRIVED) / 2)
+        before = np.flatnonzero(share[: arrival + 1] < BEGIN_SHARE)
+        beyond = np.flatnonzero(share[first:] >= (BEGIN_SHARE + ARRIVED) / 2)
     begin = int(before[-1]) if len(before) else 0
     steps = arrival - begin
     shape: Literal["step", "drift"] = "step" if steps <= 2 * window_steps else "drift"

@@ -25,7 +25,7 @@ SHOWN_UNDER_ITS_CAUSE = 0.9
 PRIOR_SHOWN, PRIOR_UNITS = 1.0, 5.0
 """Before any other unit was looked at, a sign shows by chance in one of five (own choice)."""
 RULED_OUT = math.log(0.02)
-"""What an exclusion that holds takes away: it is the test that tells two look-alikes apart (own choice: wrong once in
+"""What an exclusion that holds takes away: it is the test that separates two look-alikes (own choice: wrong once in
 fifty times)."""
 MUCH_LIKELIER = math.log(3.0)
 """Another cause contradicts a finding where its odds are three times as high; less is a draw (own choice)."""
@@ -139,9 +139,9 @@ def shares(candidates: Sequence[Candidate]) -> list[float]:
 
 
 def decisive(candidate: Candidate, own: Candidate, context: Context, unit: Unit) -> str | None:
-    """The signal whose sight would tell a candidate from the finding, of those that are not visible on the unit: what
-    the finding's certainty lacks first, then what proves either, then what a sign of either rests on. Signals of
-    features that are off decide nothing."""
+    """The signal that would separate a candidate from the finding if it were visible, of those that are not visible on
+    the unit: what the finding's certainty lacks first, then what proves either, then what a sign of either rests on.
+    Signals of features that are off decide nothing."""
     needed = [*own.recipe.optional]
     needed += [name for recipe in (candidate.recipe, own.recipe) for c in recipe.proof for name in c.signals]
     needed += [*candidate.not_seen, *own.not_seen]

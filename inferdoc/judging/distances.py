@@ -160,7 +160,7 @@ def _beside(part: str, row: np.ndarray, rest: np.ndarray, signal: Signal, episod
     return Apart(part, typical(sigmas[episode.steps]), typical(row[episode.steps]), typical(rest[episode.steps]))
 
 
-MECHANISM, LOAD, TIME, HURT = range(4)
+MECHANISM, LOAD, TIME, IMPACT = range(4)
 """What something costs, fails or is set to; how much work there is and passes; where the time goes; what users feel."""
 
 QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
@@ -217,10 +217,10 @@ QUANTITIES: dict[str, tuple[int, tuple[str, ...]]] = {
     "prefill": (TIME, ("prefill_time",)),
     "decode": (TIME, ("decode_time", "inference_time")),
     "errors": (TIME, ("error_share", "error_rate", "http_error_ratio", "router_error_share", "router_errors")),
-    "first token": (HURT, ("ttft", "router_ttft", "tenant_ttft", "ttft_tail_ratio", "ttft_over_other_tiers")),
-    "next token": (HURT, ("itl", "tpot_request", "itl_per_stream", "itl_over_other_tiers")),
-    "whole request": (HURT, ("e2e", "router_e2e")),
-    "throughput": (HURT, ("served_rate", "request_rate", "generation_tokens_rate")),
+    "first token": (IMPACT, ("ttft", "router_ttft", "tenant_ttft", "ttft_tail_ratio", "ttft_over_other_tiers")),
+    "next token": (IMPACT, ("itl", "tpot_request", "itl_per_stream", "itl_over_other_tiers")),
+    "whole request": (IMPACT, ("e2e", "router_e2e")),
+    "throughput": (IMPACT, ("served_rate", "request_rate", "generation_tokens_rate")),
     "clock": (MECHANISM, ("sm_clock", "sm_clock_busy", "mem_clock")),
     "prefix reuse": (
         MECHANISM,

@@ -32,8 +32,8 @@ from inferdoc.judging.model import (
     Rival,
     RuledOut,
     Scope,
-    StageBegan,
     StageReached,
+    StageStart,
     stamp,
 )
 from inferdoc.judging.places import Places, filled, runs_on_kubernetes
@@ -50,7 +50,7 @@ NEAR_DEPLOY_SECONDS = 600.0
 MAX_EVIDENCE = 12
 NEAR = 0.1
 """A look-alike with a smaller share of the odds is no candidate: it is ruled out by what does not hold."""
-MOST_SAID = 3
+MOST_SHOWN = 3
 """Sentences for and against a candidate."""
 RELEASE = "configuration-or-release"
 RELEASES = ("version", "config", "capacity", "restart", "rollout")
@@ -127,10 +127,9 @@ class FindingMaker:
             members, rivals = self._rivals(graded, cause, probability or 0.0), self._released(cause, change, left, 0.0)
         else:
             members, rivals = [], self._differential(graded, cause, change, left)
-        began = [StageBegan(r.number, r.name, self._at(r.first)) for r in match.stages]
-        stage = (
-            StageReached(began[-1].index, len(recipe.stages), began[-1].name, began[-1].began, began) if began else None
-        )
+        reached = [StageStart(r.number, r.name, self._at(r.first)) for r in match.stages]
+        latest = reached[-1] if reached else None
+        stage = latest and StageReached(latest.index, len(recipe.stages), latest.name, latest.began, reached)
         return Finding(
             id=recipe.id,
             title=recipe.title,
@@ -163,7 +162,7 @@ class FindingMaker:
 
     def _stands_alone(self, cause: Cause) -> bool:
         """Whether no other cause is weighed against it. A breach at first look is no name yet: what it is most like,
-        and what would tell, is all there is to go on with."""
+        and what would decide, is all there is to go on with."""
         first_look = self.context.view.lead_kind == "lifetime"
         unknown = cause.recipe.kind == "unexplained" and cause.recipe.family is None
         return cause.recipe.kind == "telemetry" or (unknown and not first_look)
@@ -209,8 +208,8 @@ class FindingMaker:
             Rival(
                 candidate.recipe.id,
                 round(among * share, 3),
-                candidate.speaks_for[:MOST_SAID],
-                candidate.speaks_against[:MOST_SAID],
+                candidate.speaks_for[:MOST_SHOWN],
+                candidate.speaks_against[:MOST_SHOWN],
                 candidate.not_seen,
                 self._decided_by(decisive(candidate, own, self.context, cause.best.unit), cause.best.unit),
             )
@@ -315,7 +314,7 @@ class FindingMaker:
         return Scope(level, pool.model, pool.role, pool.tier, *place, shared=common, cluster=pool.cluster)
 
     def _there(self, cause: Cause) -> list[Match]:
-        """The matches on pods that were there when it began: signals of a pool speak for pods that had gone before.
+        """The matches on pods that were there when it started: signals of a pool speak for pods that had gone before.
         A gauge is read for a while after its last sample, and an onset is known to a scrape."""
         if cause.recipe.scope not in WIDE_SCOPES:
             return cause.matches
@@ -326,7 +325,7 @@ class FindingMaker:
         return there or cause.matches
 
     def _uncertainty(self, cause: Cause) -> float:
-        """One scrape where a gauge tells; a rate window more where the onset was read off a rate."""
+        """One scrape where a gauge shows it; a rate window more where the onset was read off a rate."""
         if cause.best.from_start:
             return float(self.context.view.step_seconds * (cause.last - cause.onset))
         return self.context.clock.scrape_seconds + self.context.view.frame.grid.rate_ms / 1000
@@ -337,7 +336,10 @@ class FindingMaker:
         for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
                 for outcome in piece.outcome.leaves:
-                    counted = Evidence("symptom", outcome) if _is_unmoved(outcome) else piece
+                    aside = (
+                        outcome is not piece.outcome and outcome.first is None
+                    )  # what a group denies has no beginning
+                    counted = Evidence("symptom", outcome) if aside or _is_unmoved(outcome) else piece
                     key = (counted.role, outcome.signal, outcome.entity)
                     if outcome.holds and key not in pieces:
                         pieces[key] = (counted, outcome, match.unit)
@@ -397,8 +399,8 @@ class FindingMaker:
                 return Change(stamp(event.at), event.kind, event.entity, event.detail)
         for load_change in _upstream(cause.load_changes):
             detail = f"{load_change.recipe.title}: {load_change.best.evidence[0].outcome.text}"
-            began = stamp(self.context.view.time_at(load_change.onset))
-            return Change(began, "workload", load_change.best.unit.name, detail, load_change.recipe.id)
+            started = stamp(self.context.view.time_at(load_change.onset))
+            return Change(started, "workload", load_change.best.unit.name, detail, load_change.recipe.id)
         if cause.best.from_start:
             return None
         for match in cause.matches:

@@ -1,5 +1,5 @@
 """What part of the fleet a report is about. Everything is read and compared all the same: a pod that is requested has
-peers, and what ails it may have begun elsewhere.
+peers, and its fault may have started elsewhere.
 """
 
 from __future__ import annotations

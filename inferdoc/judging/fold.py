@@ -140,7 +140,7 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
 
 
 def _is_case_of(specific: Cause, general: Cause, slack: int) -> bool:
-    """Whether a cause covers what a catch-all, or one that it says it is a kind of, names: it began no later, on at
+    """Whether a cause covers what a catch-all, or one that it says it is a kind of, names: it started no later, on at
     least half of its pods."""
     if not general.recipe.catch_all and general.recipe.id not in specific.recipe.more_specific_than:
         return False

@@ -49,7 +49,7 @@ NO_USER_WAITS_SECONDS = 10.0
 """Nielsen, "Response times: the three important limits": ten seconds keep a user's attention, no longer."""
 BENCHMARK_TTFT_SECONDS = 2.0
 BENCHMARK_TPOT_SECONDS = 0.2
-"""MLPerf Inference v4.0, server scenario of Llama 2 70B: the 99th percentiles allowed. Here means are held against
+"""MLPerf Inference v4.0, server scenario of Llama 2 70B: the 99th percentiles allowed. Here means are compared with
 them, which is more lenient."""
 NO_READER_WAITS_SECONDS = 1.0
 """A token a second is a fifth of the speed at which people read (own choice: as five times the benchmark's limit)."""
@@ -62,19 +62,19 @@ def _longer(signal: str, seconds: float, share: float = MOSTLY) -> Level:
     return Level(signal=signal, limit=seconds, up=True, share_of=share)
 
 
-def _held_up(place: str, seconds: float, share: float = MOSTLY) -> tuple[Level, ...]:
+def _delayed(place: str, seconds: float, share: float = MOSTLY) -> tuple[Level, ...]:
     """The wait for the first token is long, and most of it is spent in a place where nothing is computed: no long
     prompt explains it."""
     return _longer("ttft_mean", seconds, share), _longer(place, QUEUE_SHARE * seconds, share)
 
 
 ALWAYS = (
-    _held_up("queue_time_mean", NO_USER_WAITS_SECONDS),
+    _delayed("queue_time_mean", NO_USER_WAITS_SECONDS),
     (_longer("itl_mean", NO_READER_WAITS_SECONDS),),
 )
 FIRST_LOOK = (
-    _held_up("queue_time_mean", BENCHMARK_TTFT_SECONDS, HALF),
-    _held_up("frontend_seconds", BENCHMARK_TTFT_SECONDS, HALF),
+    _delayed("queue_time_mean", BENCHMARK_TTFT_SECONDS, HALF),
+    _delayed("frontend_seconds", BENCHMARK_TTFT_SECONDS, HALF),
     (_longer("itl_mean", BENCHMARK_TPOT_SECONDS),),
 )
 
@@ -128,7 +128,7 @@ def _broken(window: Context, unit: Unit) -> list[Outcome]:
 
 
 def _match(recipe: Recipe, unit: Unit, outcomes: list[Outcome], context: Context) -> Match:
-    """from_start: what an absolute limit shows from the first step of the window on began nobody knows when."""
+    """from_start: what an absolute limit shows from the first step of the window on started nobody knows when."""
     first = min(o.first for o in outcomes if o.first is not None)
     last = max(o.last for o in outcomes if o.last is not None)
     from_start = first <= context.view.begin + context.clock.window_steps

@@ -90,9 +90,9 @@ def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
 
 
 def _first(verdicts: list[Verdict], context: Context) -> Verdict:
-    held = [v for v in verdicts if v.match is not None]
-    lasting = [v for v in held if v.match is not None and not _recovered(v.match, context)]
-    return min(lasting or held or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
+    matched = [v for v in verdicts if v.match is not None]
+    lasting = [v for v in matched if v.match is not None and not _recovered(v.match, context)]
+    return min(lasting or matched or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
 
 
 def _nearest(matches: list[Match], context: Context) -> list[Match]:
@@ -161,7 +161,7 @@ def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
 
 def short_of_steps(context: Context) -> int:
     """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
-    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be held
+    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be matched
     against an objective or a chosen baseline. Where nothing is known from before the window, twice the baseline: a
     change in the first of them has too little before it to be seen."""
     begin, need = context.view.lead_steps, context.clock.out_steps

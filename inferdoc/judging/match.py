@@ -48,9 +48,9 @@ def judge_recipe(recipe: Recipe, context: Context, units: Sequence[Unit]) -> dic
 
 
 def _judge_some(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> None:
-    episodes = _begun(recipe, context, units, verdicts)
+    episodes = _starting(recipe, context, units, verdicts)
     episodes = _went_on(recipe, context, episodes, verdicts)
-    episodes = _hurting(recipe, context, episodes, verdicts)
+    episodes = _with_impact(recipe, context, episodes, verdicts)
     prepare(recipe.unless, context, _inside_and_whole(episodes))
     doubts = {e.unit: _doubts(recipe, context, e, verdicts) for e in episodes}
     episodes = [episode for episode in episodes if episode.unit not in verdicts]
@@ -59,29 +59,29 @@ def _judge_some(recipe: Recipe, context: Context, units: Sequence[Unit], verdict
         verdicts[episode.unit] = _matched(recipe, context, episode, doubts[episode.unit])
 
 
-def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> list[_Episode]:
+def _starting(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: dict[Unit, Verdict]) -> list[_Episode]:
     """The units on which the symptoms that find an episode hold together."""
     early = [condition for condition in recipe.symptoms if not condition.needs_split]
-    held: dict[Unit, list[Outcome]] = {}
+    outcomes: dict[Unit, list[Outcome]] = {}
     for unit in units:
         if recipe.roles and unit.member.role not in recipe.roles:
             against = f"{unit.name} serves as {unit.member.role}"
             verdicts[unit] = Verdict(recipe, unit, applies=False, against=against)
         else:
-            held[unit] = []
+            outcomes[unit] = []
     for condition in early:
-        going = [unit for unit in held if unit not in verdicts]
+        going = [unit for unit in outcomes if unit not in verdicts]
         prepare([condition], context, [UnitQuery(unit, context.split, context.last) for unit in going])
         for unit in going:
             outcome = evaluate(condition, context, unit)
             if outcome.holds:
-                held[unit].append(outcome)
+                outcomes[unit].append(outcome)
             else:
                 verdicts[unit] = _stopped(recipe, unit, outcome)
-    held = {unit: symptoms for unit, symptoms in held.items() if unit not in verdicts}
-    _bring_together(early, held, context)
+    outcomes = {unit: symptoms for unit, symptoms in outcomes.items() if unit not in verdicts}
+    _bring_together(early, outcomes, context)
     episodes = []
-    for unit, symptoms in held.items():
+    for unit, symptoms in outcomes.items():
         leading = [o for c, o in zip(early, symptoms, strict=True) if c.leads]
         onset, last, from_start = _episode(symptoms, context, leading)
         onset = max(
@@ -94,20 +94,20 @@ def _begun(recipe: Recipe, context: Context, units: Sequence[Unit], verdicts: di
     return episodes
 
 
-def _bring_together(conditions: Sequence[Condition], held: Mapping[Unit, list[Outcome]], context: Context) -> None:
-    """Put in the place of each level that was over before the others began the first span of it that lasts until
+def _bring_together(conditions: Sequence[Condition], outcomes: Mapping[Unit, list[Outcome]], context: Context) -> None:
+    """Put in the place of each level that was over before the others started the first span of it that lasts until
     then, where there is one: a cache that was full for a moment an hour ago is not what holds when the queue grows, and
     does not hide it."""
-    until = {unit: max((o.first for o in all_ if o.first is not None), default=0) for unit, all_ in held.items()}
+    until = {unit: max((o.first for o in all_ if o.first is not None), default=0) for unit, all_ in outcomes.items()}
     for place, level in enumerate(conditions):
-        over = _over([(unit, outcomes[place]) for unit, outcomes in held.items()], until)
+        over = _over([(unit, outcomes[place]) for unit, outcomes in outcomes.items()], until)
         while over and isinstance(level, Level):
             prepare([level], context, [UnitQuery(unit, last + 1) for unit, last in over.items()])
             later = [(unit, evaluate(level, context.at(last + 1, None), unit)) for unit, last in over.items()]
             over = _over(later, until)
             for unit, outcome in later:
                 if outcome.holds and unit not in over:
-                    held[unit][place] = outcome
+                    outcomes[unit][place] = outcome
 
 
 def _over(outcomes: Iterable[tuple[Unit, Outcome]], until: Mapping[Unit, int]) -> dict[Unit, int]:
@@ -131,7 +131,7 @@ def _went_on(
     return [episode for episode in episodes if episode.unit not in verdicts]
 
 
-def _hurting(
+def _with_impact(
     recipe: Recipe, context: Context, episodes: list[_Episode], verdicts: dict[Unit, Verdict]
 ) -> list[_Episode]:
     """Those in whose episode users are affected."""
@@ -150,7 +150,8 @@ def _hurting(
 
 
 def _inside_and_whole(episodes: Iterable[_Episode]) -> list[UnitQuery]:
-    """In the episodes, and from the beginning of what is seen: a move may have begun before (`_during`, `_before`)."""
+    """In the episodes, and from the beginning of what is seen: a move may have started before (`_during`,
+    `_before`)."""
     return [query for episode in episodes for query in (episode.query, UnitQuery(episode.unit))]
 
 
@@ -172,7 +173,7 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
             verdicts[unit] = Verdict(recipe, unit, against=reason, excluded=True)
             return doubts
         if outcome.holds is None and not outcome.missing:
-            doubts.append(f"cannot tell: {outcome.text}")
+            doubts.append(f"unknown: {outcome.text}")
         elif outcome.holds is None and _doubtful(outcome, context, unit):
             doubts.append(f"cannot see {', '.join(outcome.missing)}")
     if recipe.kind in UNFOLDS and context.view.steps - episode.onset < context.clock.least_baseline:
@@ -182,8 +183,8 @@ def _doubts(recipe: Recipe, context: Context, episode: _Episode, verdicts: dict[
 
 
 def _impact_alone(episode: _Episode, context: Context) -> Context | None:
-    """The time of an impact that began later than a mechanism that was always there: what changed with the impact
-    speaks against the mechanism. None where both began together."""
+    """The time of an impact that started later than a mechanism that was always there: what changed with the impact
+    speaks against the mechanism. None where both started together."""
     begin = min((o.first for o in episode.harm if o.first is not None), default=0)
     if not episode.from_start or begin <= episode.onset + context.clock.least_baseline:
         return None
@@ -209,7 +210,7 @@ def _matched(recipe: Recipe, context: Context, episode: _Episode, doubts: list[s
 
 
 def _during(condition: Condition, inside: Context, context: Context, unit: Unit, reach: int | None = None) -> Outcome:
-    """A condition in an episode. A move that began before the episode is no move against the baseline that it spoils,
+    """A condition in an episode. A move that started before the episode is no move against the baseline that it spoils,
     so a rise or fall is also looked for from its own baseline on; reach: steps by which it may precede the episode."""
     outcome = evaluate(condition, inside, unit)
     moves = any(isinstance(leaf, Move) for leaf in leaves(condition))
@@ -225,8 +226,8 @@ def _during(condition: Condition, inside: Context, context: Context, unit: Unit,
 
 
 def _before(condition: Condition, inside: Context, unit: Unit) -> Outcome:
-    """A condition at the onset: it holds where it began before the episode and lasted until it. What began later is a
-    consequence, and rules nothing out."""
+    """A condition at the onset: it holds where it started before the episode and lasted until it. What started later is
+    a consequence, and rules nothing out."""
     outcome = evaluate(condition, inside.at(None, inside.last), unit)
     if not outcome.holds or inside.split is None or outcome.first is None:
         return outcome
@@ -277,8 +278,8 @@ def _stopped(recipe: Recipe, unit: Unit, outcome: Outcome) -> Verdict:
 
 
 def _episode(symptoms: list[Outcome], context: Context, leading: list[Outcome]) -> tuple[int, int, bool]:
-    """Onset (the first symptom to leave its baseline), end, and whether nothing shows when it began. What comes before
-    the symptoms that lead, by more than two rate windows can blur, is not of this episode."""
+    """Onset (the first symptom to leave its baseline), end, and whether nothing shows when it started. What comes
+    before the symptoms that lead, by more than two rate windows can blur, is not of this episode."""
     known = [o for o in symptoms if o.first is not None]
     begins = [o.first for o in known if o.first is not None and not o.from_start]
     last = min((o.last for o in symptoms if o.last is not None), default=context.view.steps - 1)
@@ -300,7 +301,7 @@ def _brief(symptoms: list[Outcome], last: int, context: Context) -> bool:
 
 
 def _affected_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -> bool:
-    """Whether every harm that shows began before the mechanism did, by more than two rate windows can blur."""
+    """Whether every harm that shows started before the mechanism did, by more than two rate windows can blur."""
     begins = [
         outcome.first
         for outcome in (evaluate(c, context, unit) for c in recipe.harm if not c.needs_split)
@@ -310,8 +311,8 @@ def _affected_before(recipe: Recipe, context: Context, unit: Unit, onset: int) -
 
 
 def _affects_after(harm: Outcome, context: Context) -> bool:
-    """Whether a harm began only when the episode was over: a rate shows the end of a mechanism up to a window late, and
-    the beginning of a harm at once."""
+    """Whether a harm started only when the episode was over: a rate shows the end of a mechanism up to a window late,
+    and the beginning of a harm at once."""
     return (
         harm.first is not None and context.last is not None and harm.first > context.last + context.clock.window_steps
     )

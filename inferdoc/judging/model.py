@@ -81,8 +81,8 @@ class PhaseSplit(msgspec.Struct):
 
 
 class Scope(msgspec.Struct):
-    """Where it is. cluster, namespace: empty where no label tells; of_pods: size of the pool; shared: what all the pods
-    have in common and no like pod has (a node, a version, a setting): name -> value."""
+    """Where it is. cluster, namespace: empty where no label shows it; of_pods: size of the pool; shared: what all the
+    pods have in common and no like pod has (a node, a version, a setting): name -> value."""
 
     level: ScopeLevel
     model: str
@@ -96,7 +96,7 @@ class Scope(msgspec.Struct):
 
     @property
     def place(self) -> list[tuple[str, str]]:
-        """Its cluster and its namespace, each with its word, as far as labels tell."""
+        """Its cluster and its namespace, each with its word, as far as labels show."""
         return [(word, value) for word, value in (("cluster", self.cluster), ("namespace", self.namespace)) if value]
 
 
@@ -119,20 +119,20 @@ class EvidenceItem(msgspec.Struct):
     times: int | None = None
 
 
-class StageBegan(msgspec.Struct):
+class StageStart(msgspec.Struct):
     index: int
     name: str
     began: str | None
 
 
 class StageReached(msgspec.Struct):
-    """The stage a cause is in, and when each stage that shows began."""
+    """The stage a cause is in, and when each stage that shows started."""
 
     index: int
     of: int
     name: str
     began: str | None = None
-    reached: list[StageBegan] = []
+    reached: list[StageStart] = []
 
 
 class Change(msgspec.Struct):
@@ -201,8 +201,8 @@ class Rival(msgspec.Struct):
 
 
 class ClusterFact(msgspec.Struct):
-    """What Kubernetes tells of a pod (`diagnose --kubernetes`), or a request to it (`--probe`). detail: in its words,
-    secrets masked; sign, says: of `collectors/cluster.yaml`, where it is a known one."""
+    """What Kubernetes reports about a pod (`diagnose --kubernetes`), or a request to it (`--probe`). detail: in its
+    words, secrets masked; sign, says: of `collectors/cluster.yaml`, where it is a known one."""
 
     pod: str
     kind: Literal["terminated", "waiting", "event", "log", "probe"]
@@ -237,7 +237,7 @@ class Finding(msgspec.Struct):
     requests of its model and role, the part that its pods serve. imminent: nothing harms yet; the harm is
     extrapolated, and its evidence says when. probability: how often findings like this one were right on fleets that
     no rule was made on; differential: the next candidates; cost_per_hour: money in the currency of [prices] while it
-    lasts, None where it maps to no GPU time, or without a price; cluster: what Kubernetes tells of its pods, with
+    lasts, None where it maps to no GPU time, or without a price; cluster: what Kubernetes reports about its pods, with
     `diagnose --kubernetes`; traces: the slowest requests that were traced, with `[links] trace_url`; episodes: the
     times in which it shows, oldest first: more than one raises the severity by one."""
 

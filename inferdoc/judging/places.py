@@ -1,8 +1,8 @@
 """Where a step is to be done: namespace, workload, pod, node and GPU, as words that can be pasted into a shell.
 Names come from labels, which are the words of others: each is quoted where a shell would read more into it.
 
-kube-state-metrics knows whose a pod is and where it runs; else the name of the pod tells its workload (`fleet.
-workloads`). What nothing tells is evaluated on the cluster in place: a step prints `$(kubectl get pod ... nodeName)`,
+kube-state-metrics knows whose a pod is and where it runs; else the name of the pod shows its workload (`fleet.
+workloads`). What nothing shows is evaluated on the cluster in place: a step prints `$(kubectl get pod ... nodeName)`,
 never a word to fill in. Series: kube_pod_info (node), kube_pod_owner and kube_replicaset_owner (owner_kind,
 owner_name), kube_horizontalpodautoscaler_info (scaletargetref_name); github.com/kubernetes/kube-state-metrics,
 docs/metrics.
@@ -55,7 +55,7 @@ class Places:
     routers: Mapping[str, str] = field(default_factory=dict)
 
     def workload(self, namespace: str, pod: str) -> str | None:
-        """`deployment/vllm` or `statefulset/vllm`; None where neither an owner nor the name of the pod tells."""
+        """`deployment/vllm` or `statefulset/vllm`; None where neither an owner nor the name of the pod shows it."""
         owner = self.owners.get((namespace, pod))
         if owner is not None:
             return f"{owner[0].lower()}/{owner[1]}"
@@ -65,7 +65,7 @@ class Places:
 
 
 def read_places(source: Source, grid: Grid, scrapes: Sequence[Scrapes]) -> Places:
-    """What the source tells."""
+    """What the source knows."""
     present = source.names(grid.oldest_ms, grid.end_ms)
 
     def labels(name: str) -> Iterable[Mapping[str, str]]:
@@ -123,7 +123,7 @@ def _known_node(places: Places, match: Match) -> str | None:
 
 
 def _uncordon(places: Places, context: Context, match: Match) -> str:
-    """How to let pods onto the node again; in words where only the pod could tell it, which may be gone by then."""
+    """How to let pods onto the node again; in words where only the pod knows it, which may be gone by then."""
     node = _known_node(places, match)
     return f"kubectl uncordon {shlex.quote(node)}" if node else "uncordon the node that the command names"
 

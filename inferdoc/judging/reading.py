@@ -39,7 +39,7 @@ def history_ms(window_ms: int) -> int:
 
 
 def names_of(needed: Sequence[str], catalogue: Catalogue, aliases: Aliases) -> set[str]:
-    """The series that these signals, and the info metrics that tell of changes, are read from."""
+    """The series that these signals, and the info metrics that show changes, are read from."""
     markers = [alias for m in catalogue.markers if m.info is not None for alias in aliases.of(m.info)]
     return series_names(needed, catalogue.signals, aliases).union(markers)
 
@@ -65,8 +65,8 @@ def read_window(
     from_ms, until_ms = resolve_window(since, from_, until, latest)
     if latest is None:
         return SignalFrame(make_grid(from_ms, until_ms, scrape_interval_ms([]))), []
-    stretches = _stretches(until_ms - from_ms, history)
-    for (window_ms, lead_ms), smaller in zip(stretches, [*stretches[1:], None], strict=True):
+    spans = _spans(until_ms - from_ms, history)
+    for (window_ms, lead_ms), smaller in zip(spans, [*spans[1:], None], strict=True):
         from_ms = until_ms - window_ms
         source.expect(names, from_ms - lead_ms)
         try:
@@ -88,7 +88,7 @@ def read_window(
     return frame, scrapes
 
 
-def _stretches(window_ms: int, history: bool) -> list[tuple[int, int]]:
+def _spans(window_ms: int, history: bool) -> list[tuple[int, int]]:
     """Lengths of window and history to try, longest first: a server may refuse the longer range, or the source be too
     slow for it."""
     longest = history_ms(window_ms)
@@ -125,7 +125,7 @@ def _grid(
 
 
 FEW_SCRAPES = 5
-"""Fewer in ten minutes tell no interval: a pod that was just born, a server that was away."""
+"""Fewer in ten minutes show no interval: a pod that was just born, a server that was away."""
 COARSER = 1.5
 """An interval that is longer by this factor is another one, and no jitter."""
 
@@ -146,7 +146,7 @@ def _interval_ms(
 
 
 def _is_known(scrapes: Iterable[Scrapes]) -> bool:
-    """Whether most of the targets were scraped often enough to tell an interval."""
+    """Whether most of the targets were scraped often enough to show an interval."""
     counts = [len(each.times_ms) for each in scrapes if len(each.times_ms)]
     return sum(count > FEW_SCRAPES for count in counts) > len(counts) / 2
 

@@ -1,9 +1,9 @@
-"""Impact that no cause explains and that began with a rollout is the rollout's.
+"""Impact that no cause explains and that started with a rollout is the rollout's.
 
 Most settings are on no page: fewer places in the batch, another attention backend, a slower image. What shows is that
-the pods that are affected run another pod template than those whose place they took, and began to serve when the impact
-began. It stays possible: nothing shows what the template changed. Where no name tells of templates (a StatefulSet, a
-static target, an address alone), pods that most of their pool's starts surround are as new.
+the pods that are affected run another pod template than those whose place they took, and started to serve when the
+impact started. It stays possible: nothing shows what the template changed. Where no name shows the template (a
+StatefulSet, a static target, an address alone), pods that most of their pool's starts surround are as new.
 
 So is a machine that nothing accuses but the work of its pod, where the pod is slow from its first request on: a GPU
 does not wait for a new process to slow down, but what the process was started with does, unless settings and image are
@@ -45,7 +45,7 @@ MORE_LOAD = (
 
 
 def blame_rollouts(roots: list[Cause], context: Context, recipes: Mapping[str, Recipe]) -> list[Cause]:
-    """The roots, with impact that began with a rollout as a regression that the rollout brought: impact that nothing
+    """The roots, with impact that started with a rollout as a regression that the rollout brought: impact that nothing
     explains, or a machine that only the work of its pods accuses."""
     recipe = recipes.get(REGRESSION)
     return roots if recipe is None else [_blamed(root, context, recipe) or root for root in roots]
@@ -56,20 +56,20 @@ def _blamed(root: Cause, context: Context, recipe: Recipe) -> Cause | None:
     engine_is_suspect = root.recipe.kind == "unexplained" or root.recipe.scope == "tenant"
     if not engine_is_suspect and not _accused_by_work_alone(root, context):
         return None
-    began: list[tuple[Match, int, str]] = []
+    started: list[tuple[Match, int, str]] = []
     for match in root.matches:
         since = _released(match.unit, context) or (_started_anew if engine_is_suspect else _started_unseen)(
             match, context
         )
         if since is None:
             return None
-        began.append((match, *since))
+        started.append((match, *since))
     near = NEAR_SECONDS / context.view.step_seconds if engine_is_suspect else BLUR * context.clock.window_steps
-    if not -context.clock.window_steps <= root.onset - min(step for _, step, _ in began) <= near:
+    if not -context.clock.window_steps <= root.onset - min(step for _, step, _ in started) <= near:
         return None
     if _unlike_its_own(root, context):
         return None
-    matches = [_match(match, context, recipe, step, text) for match, step, text in began]
+    matches = [_match(match, context, recipe, step, text) for match, step, text in started]
     kept = [match for match in matches if match is not None]
     return replace(root, recipe=recipe, matches=kept) if kept else None
 
@@ -90,18 +90,18 @@ def _unlike_its_own(root: Cause, context: Context) -> bool:
     return any(templates.get(key) in affected for key in others)
 
 
-def _match(match: Match, context: Context, recipe: Recipe, began: int, text: str) -> Match | None:
-    """The same episode as one of what a process began with at a step; None where something else explains it."""
+def _match(match: Match, context: Context, recipe: Recipe, started: int, text: str) -> Match | None:
+    """The same episode as one of what a process started with at a step; None where something else explains it."""
     inside, unit = context.at(match.onset, match.last), match.unit
     required = (*(c for c in recipe.unless if c.when == "any"), *MORE_LOAD)
     if any(evaluate(condition, inside, unit).holds for condition in required):
         return None
-    rollout = Outcome(True, text, STARTED, unit.name, first=began, last=match.last)
+    rollout = Outcome(True, text, STARTED, unit.name, first=started, last=match.last)
     return replace(match, recipe=recipe, evidence=[Evidence("symptom", rollout), *match.evidence], certainty="possible")
 
 
 def _released(unit: Unit, context: Context) -> tuple[int, str] | None:
-    """When a pod that a rollout brought began to serve, and what changed; None for any other pod."""
+    """When a pod that a rollout brought started to serve, and what changed; None for any other pod."""
     templates = _templates(unit.member.key, context)
     if templates is None:
         return None
@@ -111,19 +111,19 @@ def _released(unit: Unit, context: Context) -> tuple[int, str] | None:
 
 
 def _started_unseen(match: Match, context: Context) -> tuple[int, str] | None:
-    """When the process of a pod began, the start nearest to an episode, where what it was started with is not shown;
-    None where it is, or where no process began."""
+    """When the process of a pod started, the start nearest to an episode, where what it was started with is not shown;
+    None where it is, or where no process started."""
     if all(context.view.get(match.unit, name) is not None for name in SHOWN):
         return None
     starts = _starts(match.unit, context)
     if not starts:
         return None
-    text = "it is slow since its process began; which settings or image it was started with is not shown"
+    text = "it is slow since its process started; which settings or image it was started with is not shown"
     return min(starts, key=lambda step: abs(step - match.onset)), text
 
 
 def _started_anew(match: Match, context: Context) -> tuple[int, str] | None:
-    """The same of a pod of whose template nothing tells, where most of its pool was started in those minutes."""
+    """The same of a pod whose template is unknown, where most of its pool was started in those minutes."""
     view, key = context.view, match.unit.member.key
     before = view.lineage.predecessor.get(key)
     if any(view.lineage.templates.get(each) for each in (key, before.key if before else key)):
@@ -141,7 +141,7 @@ def _started_anew(match: Match, context: Context) -> tuple[int, str] | None:
 
 
 def _starts(unit: Unit, context: Context) -> list[int]:
-    """The steps at which the process of a pod began, as far as its data show it."""
+    """The steps at which the process of a pod started, as far as its data show it."""
     view = context.view
     life = view.lineage.lives.get(unit.member.key)
     starts = [life.born + view.lead_steps] if life is not None and life.came else []

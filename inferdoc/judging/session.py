@@ -44,7 +44,7 @@ from inferdoc.times import Moment, resolve_window
 class Options:
     """What the user chose. match: label matchers for every selector; needed: what the report is about; baseline: (from,
     until) in milliseconds, a stored one, or the life of the processes; stored: the folder of the baselines that a
-    window without history is held against (None: none is); lenient: a name of `needed` that is nobody's is passed over
+    window without history is compared with (None: none is); lenient: a name of `needed` that is nobody's is passed over
     with a warning; deep: whether all pods are read in full, however many."""
 
     match: tuple[Matcher, ...] = ()
@@ -61,7 +61,7 @@ class Options:
 @dataclass
 class Session:
     """source, catalogue, options: what was required; frame: the signals of history and window; scrapes: when targets
-    were scraped; infos: the info metrics that tell of changes, by current name; older_than: the vLLM release that the
+    were scraped; infos: the info metrics that show changes, by current name; older_than: the vLLM release that the
     engines are older than, where their pages show it; lineage: which pod took over from which; context: where
     conditions are evaluated; focus: the pods that the report is about; names: of the series that the source has; scan:
     of the whole fleet, where a part of it was read."""
@@ -164,7 +164,7 @@ TIER_SIGNALS = ("gpu_util", "sm_clock", *CODES)
 
 Lead = tuple[BaselineKind, tuple[int, int]] | StoredBaseline | Lifetime
 """A baseline from elsewhere: a time range of the source (its reference; from, until in milliseconds), a stored one, or
-what the counters hold since their processes began."""
+what the counters hold since their processes started."""
 
 
 @dataclass
@@ -191,11 +191,11 @@ class Inquiry:
     @contextmanager
     def reading(self) -> Iterator[None]:
         """Inside, time counts as reading."""
-        began = time.perf_counter()
+        started = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds += time.perf_counter() - began
+            self.seconds += time.perf_counter() - started
 
     def session(self, needed: Sequence[str], lead: Lead | None, scan: Scan | None = None) -> Session:
         """Read these signals. scan: of the whole fleet, where a part of it is read. Raises InferdocError."""
@@ -220,7 +220,7 @@ def read(
 ) -> tuple[Session, float]:
     """Read these signals of a window with its history, or with a baseline from elsewhere in the place of the history.
     Returns the seconds that it took as well. Raises InferdocError where a stored baseline is of another fleet."""
-    began = time.perf_counter()
+    started = time.perf_counter()
     frame, scrapes = read_window(source, needed, catalogue, *window, options.match, history=lead is None)
     present = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
     baseline: Grid | None = None
@@ -244,7 +244,7 @@ def read(
         frame.prepend(read_signals(source, needed, baseline, catalogue.signals, aliases, options.match))
     infos = _infos(source, frame.grid, catalogue, present, options.match)
     owners = _owners(source, frame.grid, present)
-    seconds = time.perf_counter() - began
+    seconds = time.perf_counter() - started
     session = _session(source, catalogue, options, frame, scrapes, infos, present, owners, baseline, kind)
     session.context.view.lead_name = lead.name if isinstance(lead, StoredBaseline) else None
     session.context.view.lead_means = frozenset() if past is None else past.means
@@ -254,7 +254,7 @@ def read(
 def _infos(
     source: Source, grid: Grid, catalogue: Catalogue, present: Collection[str], match: tuple[Matcher, ...]
 ) -> dict[str, list[InfoSeries]]:
-    """The info metrics that tell of changes, by current name, as far as the source has them (`present`)."""
+    """The info metrics that show changes, by current name, as far as the source has them (`present`)."""
     names = [str(m.info) for m in catalogue.markers if m.info is not None]
     aliases = catalogue.aliases
     return {

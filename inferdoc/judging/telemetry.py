@@ -12,7 +12,7 @@ from inferdoc.fleet.workloads import workload
 from inferdoc.judging import restarts
 from inferdoc.judging.conditions.render import SHOWN_GPUS
 from inferdoc.judging.order import percentiles
-from inferdoc.judging.stretches import runs
+from inferdoc.judging.spans import runs
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.identity import Key
@@ -152,7 +152,7 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
     devices: dict[tuple[str, str], np.ndarray] = {}
     owners: dict[tuple[str, str], tuple[int, Entity]] = {}
     nodes: dict[str, np.ndarray] = {}
-    held: dict[Entity, dict[str, np.ndarray]] = {}
+    present: dict[Entity, dict[str, np.ndarray]] = {}
     for (node, device, pod), seen in shown.items():
         key = node, device
         devices[key] = devices.get(key, none > 0) | seen
@@ -160,7 +160,7 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
         if pod is not None and seen.any():
             last = int(np.flatnonzero(seen)[-1])
             owners[key] = max(owners.get(key, (-1, pod)), (last, pod), key=lambda each: each[0])
-            own = held.setdefault(pod, {})
+            own = present.setdefault(pod, {})
             own[node] = own.get(node, none) + seen
     settle = max(1, frame.grid.rate_ms // frame.grid.step_ms)
     rows: dict[Entity, np.ndarray] = {}
@@ -172,7 +172,7 @@ def _lost_gpus(frame: SignalFrame) -> SignalMatrix | None:
         rows[pod] = rows[pod] + missed if pod in rows else missed
     there = _pods_there(frame)
     for pod, lost in rows.items():
-        as_many = sum(held[pod].values()) >= max(int(count.max()) for count in held[pod].values())
+        as_many = sum(present[pod].values()) >= max(int(count.max()) for count in present[pod].values())
         rows[pod] = np.where(there.get(pod, none == 0), np.where(as_many, lost * 0.0, lost), np.nan)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
@@ -216,8 +216,9 @@ def _long_runs(mask: np.ndarray, longer_than: int) -> np.ndarray:
 
 
 def _processes(frame: SignalFrame) -> dict[tuple[str, str, str], tuple[str, str, str, float]]:
-    """What tells the process behind a target without a pod label: cluster, namespace, host, and when it started, in
-    Unix s. Two processes of one host do not start in the same hundredth of a second (resolution of /proc/self/stat)."""
+    """What identifies the process behind a target without a pod label: cluster, namespace, host, and when it started,
+    in Unix s. Two processes of one host do not start in the same hundredth of a second (resolution of
+    /proc/self/stat)."""
     found = {}
     if restarts.STARTED in frame:
         for entity, row in zip(frame[restarts.STARTED].entities, frame[restarts.STARTED].values, strict=True):

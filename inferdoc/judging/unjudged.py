@@ -148,7 +148,7 @@ def _down_target(session: Session, down: Sequence[Scrapes]) -> Unknown | None:
     else:
         do = "See what its /metrics endpoint returns: nothing, or an HTTP error"
     because = f"Target {who}{others} is down: up is 0 {_since(target)}{f' ({error})' if error else ''}"
-    return Unknown("scrape-error" if status else "target-down", because, do, _ask(labels, logs=bool(status)))
+    return Unknown("scrape-error" if status else "target-down", because, do, _query(labels, logs=bool(status)))
 
 
 def _since(target: Scrapes) -> str:
@@ -156,7 +156,7 @@ def _since(target: Scrapes) -> str:
     return f"since {stamp(float(target.times_ms[good[-1] + 1]) / 1000)}" if len(good) else "in the whole window"
 
 
-def _ask(labels: Mapping[str, str], logs: bool) -> str:
+def _query(labels: Mapping[str, str], logs: bool) -> str:
     """What shows why a target is down: the log of its pod, or its page by way of the API server."""
     pod, at = labels.get("pod", ""), labels.get("namespace", "")
     if logs and pod:

@@ -22,7 +22,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Reached:
-    """A stage of a cause: its number from 1, its name, and the step it began at (None: not known)."""
+    """A stage of a cause: its number from 1, its name, and the step it started at (None: not known)."""
 
     number: int
     name: str

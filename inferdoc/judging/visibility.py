@@ -169,21 +169,21 @@ class Visibility:
 
     def lacking(self, recipe: Recipe) -> list[str]:
         """The signals without which a cause cannot be judged."""
-        untold = (condition for condition in recipe.symptoms if not self.tells(condition))
-        names = dict.fromkeys(name for condition in untold for name in condition.signals)
+        unseen = (condition for condition in recipe.symptoms if not self.tells(condition))
+        names = dict.fromkeys(name for condition in unseen for name in condition.signals)
         return [name for name in names if name not in self.visible]
 
     def reason(self, recipe: Recipe) -> Absence:
         """Why a cause cannot be judged: what is hardest to see of all that it needs, easiest of what stands in for each
         other. Raises ValueError for one that can be judged."""
-        untold = [condition for condition in recipe.symptoms if not self.tells(condition)]
-        return _hardest(self._of_condition(condition) for condition in untold)
+        unseen = [condition for condition in recipe.symptoms if not self.tells(condition)]
+        return _hardest(self._of_condition(condition) for condition in unseen)
 
     def _of_condition(self, condition: Condition) -> Absence:
         if not isinstance(condition, OfParts):
             return _hardest(self.absence(name) for name in condition.signals if name not in self.visible)
-        untold = [self._of_condition(part) for part in condition.parts if not self.tells(part)]
-        return min(untold, key=_effort) if isinstance(condition, AnyOf | Witnesses | KOf) else _hardest(untold)
+        unseen = [self._of_condition(part) for part in condition.parts if not self.tells(part)]
+        return min(unseen, key=_effort) if isinstance(condition, AnyOf | Witnesses | KOf) else _hardest(unseen)
 
 
 def scraped_once(scrapes: Iterable[Scrapes]) -> bool:

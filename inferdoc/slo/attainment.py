@@ -264,7 +264,7 @@ def _measure_slo(history: History, slo: Slo, pool: Pool, one: Counted) -> Kept:
         target=slo.target,
         unit=history.catalogue.signals[slo.signal].unit,
         target_share=slo.good,
-        is_slo=slo.promised,
+        is_slo=slo.agreed,
         tenant=dict(slo.scope.tenant),
         place=pool,
         status=_status(one.events, low, high, slo.good, history.catalogue.objectives.min_events),

@@ -318,7 +318,7 @@ def watched_fleet(
     assigned = assignments_of(config.pods)
     made = gather(source, GAUGES, catalogue.tiers, assigned, days=1, until=until, step=STEP, window=STEP)
     fine = gather(source, GLANCES, catalogue.tiers, assigned, days=1, until=made.end, step=SCRAPE, window=STEP)
-    first = max(made.begun, made.end - int(seconds) // STEP * STEP)
+    first = max(made.first_seen, made.end - int(seconds) // STEP * STEP)
     return WatchedFleet(source, config, catalogue, made, fine, Intervals(first, STEP, (made.end - first) // STEP))
 
 

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from inferdoc.judging.clock import MIN_CALM_SECONDS, MIN_OUT_SCRAPES, MIN_OUT_SECONDS, Clock, Rule
+from inferdoc.judging.clock import MIN_BASELINE_SECONDS, MIN_OUT_SCRAPES, MIN_OUT_SECONDS, Clock, Rule
 from inferdoc.judging.deviation import against, bands, find, find_rows, shift
-from inferdoc.judging.stretches import NONE, held
+from inferdoc.judging.spans import NONE, holding
 from tests.judging import plain_deviation as plain
 from tests.judging.frames import CLOCK, WINDOW
 
@@ -34,12 +34,12 @@ def noisy(level: float, seed: int, count: int = N) -> np.ndarray:
 
 
 def one_held(mask: np.ndarray, rule: Rule) -> tuple[int, int]:
-    starts, lasts = held(mask[np.newaxis], np.ones((1, len(mask)), dtype=bool), rule, CLOCK)
+    starts, lasts = holding(mask[np.newaxis], np.ones((1, len(mask)), dtype=bool), rule, CLOCK)
     return int(starts[0]), int(lasts[0])
 
 
 def test_the_clock_counts_seconds_and_scrapes():
-    assert MIN_CALM_SECONDS / 2 <= CALM_STEPS <= MIN_CALM_SECONDS / 2 + 1
+    assert MIN_BASELINE_SECONDS / 2 <= CALM_STEPS <= MIN_BASELINE_SECONDS / 2 + 1
     assert OUT_STEPS == MIN_OUT_SECONDS / 2
     slow = Clock(15.0, 15.0, 5)
     assert slow.out_steps == MIN_OUT_SCRAPES and slow.baseline_steps == 15

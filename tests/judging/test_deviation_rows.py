@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.deviation import against_rows, find_rows, shifts, without_past
-from inferdoc.judging.stretches import NONE, held
+from inferdoc.judging.spans import NONE, holding
 from tests.judging import plain_deviation as plain
 
 STEPS, ROWS = 240, 120
@@ -73,7 +73,7 @@ def test_limits_are_held_as_in_one_series(rule: Rule):
     values = fleet(5)
     finite = np.isfinite(values)
     mask = finite & (np.nan_to_num(values) > 3.5)
-    starts, lasts = held(mask, finite, rule, CLOCKS[0])
+    starts, lasts = holding(mask, finite, rule, CLOCKS[0])
     for row, (first, last) in enumerate(zip(starts.tolist(), lasts.tolist(), strict=True)):
         expected = plain.held(mask[row], finite[row], rule, CLOCKS[0])
         assert (None if first == NONE else (first, last)) == expected

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.judging.distances import HURT, LOAD, MECHANISM, QUANTITIES, TIME, place, precedence, quantity, stem
+from inferdoc.judging.distances import IMPACT, LOAD, MECHANISM, QUANTITIES, TIME, place, precedence, quantity, stem
 from tests.judging.frames import catalogue
 
 
@@ -25,7 +25,7 @@ def test_views_of_one_quantity_are_one(one, other):
 
 def test_the_chain_from_a_mechanism_to_a_hurt_user():
     chain = ["spec_acceptance_rate", "waiting_capacity", "prefill_time_mean", "e2e_p99"]
-    assert [place(name) for name in chain] == [MECHANISM, LOAD, TIME, HURT]
+    assert [place(name) for name in chain] == [MECHANISM, LOAD, TIME, IMPACT]
 
 
 def test_what_is_not_listed_is_a_mechanism_of_its_own_even_under_the_name_of_a_group():

@@ -26,7 +26,7 @@ from tests.merged_fleets import merged_store
 from tests.sampling import sampled
 
 __all__ = ["alone"]
-PARTS, SCAN_PART, BEGUN = Identified.parts, parts.scan_part, parts._begun
+PARTS, SCAN_PART, BEGUN = Identified.parts, parts.scan_part, parts._start_workers
 FLEETS, HELD_OUT = ROOT / "fixtures" / "fleets", ROOT / "fixtures" / "heldout"
 CALM = {RECORDINGS: RECORDINGS / "control-steady.om.gz", FLEETS: FLEETS / "control-scale-out.om.gz"}
 EVERY = [path for folder in (FLEETS, RECORDINGS, HELD_OUT) for path in sorted(folder.glob("*.om.gz"))]
@@ -105,7 +105,7 @@ def test_a_process_that_ends_leaves_its_part_to_the_others(hurt, monkeypatch):
         killed.append(worker)
         return [worker]
 
-    monkeypatch.setattr(parts, "_begun", begun)
+    monkeypatch.setattr(parts, "_start_workers", begun)
     same(*both(store, 2))
     assert killed
 

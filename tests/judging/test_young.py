@@ -10,7 +10,7 @@ import pytest
 from benchmarks import perturb
 from inferdoc import diagnose, open_source
 from inferdoc.collect.openmetrics_file import read_openmetrics
-from inferdoc.judging.references.providers import since_source_began
+from inferdoc.judging.references.providers import since_source_start
 from inferdoc.source.base import Scrapes
 from inferdoc.store.importer import import_columns
 from inferdoc.store.store import Store
@@ -61,16 +61,16 @@ def session(minutes: float, before: bool):
 
 
 def test_a_young_source_begins_with_its_first_scrape():
-    life = since_source_began(session(10, before=False))
+    life = since_source_start(session(10, before=False))
     assert (life.begin_ms, life.within_ms, life.least_seconds) == (90 * MINUTE_MS, 30_000, 600.0)
 
 
 @pytest.mark.parametrize(("minutes", "before"), [(31, False), (10, True)], ids=["old enough", "away for a while"])
 def test_a_source_with_a_past_is_not_young(minutes, before):
-    assert since_source_began(session(minutes, before)) is None
+    assert since_source_start(session(minutes, before)) is None
 
 
 def test_without_a_scrape_there_is_no_beginning():
     empty = session(10, before=False)
     empty.scrapes = empty.scrapes[1:]
-    assert since_source_began(empty) is None
+    assert since_source_start(empty) is None

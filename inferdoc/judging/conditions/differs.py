@@ -16,7 +16,7 @@ from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
 from inferdoc.judging.order import medians_of_others, middles, rows_of
-from inferdoc.judging.stretches import NONE, held
+from inferdoc.judging.spans import NONE, holding
 from inferdoc.words import figure
 
 
@@ -85,15 +85,15 @@ def _odd(condition: Odd, context: Context, rows: Sequence[_Compared]) -> list[Ou
         finite = seen & (np.arange(own.shape[1]) >= np.array([row.split or 0 for row in rows])[:, np.newaxis])
         mask = finite & (np.abs(own - usual) > floor) & ((ratio >= factor) if factor >= 1 else (ratio <= factor))
     rule = rule_of_condition(condition, factor)
-    starts, lasts = held(mask, finite, rule, context.clock)
+    starts, lasts = holding(mask, finite, rule, context.clock)
     stands = starts != NONE
     looked_at = np.where(stands[:, np.newaxis], mask, finite)
     own_now, usual_now = (_or_none(middles(values, looked_at)) for values in (own, usual))
-    began: dict[int, Deviation | None] = {}
+    started: dict[int, Deviation | None] = {}
     whole = [row for row in np.flatnonzero(stands).tolist() if rows[row].split is None]
     if whole:
         newly = find_rows(ratio[whole], Rule(factor, share=rule.share), context.clock)
-        began = {row: newly[place] for place, row in enumerate(whole)}
+        started = {row: newly[place] for place, row in enumerate(whole)}
     outcomes = []
     for row, one in enumerate(rows):
         if not seen[row].any():
@@ -101,7 +101,7 @@ def _odd(condition: Odd, context: Context, rows: Sequence[_Compared]) -> list[Ou
         elif not stands[row]:
             outcomes.append(_like(condition, context, one.entity, own_now[row], usual_now[row]))
         else:
-            new, first = began.get(row), int(starts[row])
+            new, first = started.get(row), int(starts[row])
             apart = _apart(condition, context, one.entity, own_now[row], usual_now[row])
             begin = new.start if new else first
             from_start = new is None and not seen[row, :first].any()

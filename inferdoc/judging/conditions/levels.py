@@ -1,4 +1,4 @@
-"""above, below: an absolute limit, held long enough or in a share of the windows."""
+"""above, below: an absolute limit, exceeded long enough or in a share of the windows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
-from inferdoc.judging.stretches import NONE, held
+from inferdoc.judging.spans import NONE, holding
 from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
@@ -37,7 +37,7 @@ def lasts(condition: Level, context: Context) -> tuple[list[Unit], np.ndarray]:
     limits = np.array([context.number(condition.limit, unit)[0] for unit in units])
     finite = np.isfinite(values)
     mask = _outside(values, limits[:, np.newaxis], condition.up) & finite
-    starts, ends = held(mask, finite, rule_of_condition(condition, 2.0), context.clock)
+    starts, ends = holding(mask, finite, rule_of_condition(condition, 2.0), context.clock)
     return units, np.where(starts == NONE, NONE, ends)
 
 
@@ -55,7 +55,7 @@ def _beyond(condition: Level, context: Context, required: Sequence[tuple[UnitQue
     known = np.isfinite(values)
     finite = known & (np.arange(values.shape[1]) >= splits)
     mask = finite & _outside(values, limit, up)
-    starts, ends = held(mask, finite, rule_of_condition(condition, 2.0), context.clock)
+    starts, ends = holding(mask, finite, rule_of_condition(condition, 2.0), context.clock)
     columns, begins = np.arange(values.shape[1]), starts[:, np.newaxis]
     holds = starts != NONE
     inside = mask & (columns >= begins) & (columns <= ends[:, np.newaxis])
@@ -116,9 +116,9 @@ def _lies(
 def explain(condition: Level) -> str:
     """The condition in words."""
     side = "above" if condition.up else "below"
-    held_for = f" for {condition.for_}" if condition.for_ else ""
+    duration_text = f" for {condition.for_}" if condition.for_ else ""
     often = f" in {condition.share_of:.0%} of the windows" if condition.share_of else ""
-    return f"`{condition.signal}` {side} {condition.limit}{held_for}{often}"
+    return f"`{condition.signal}` {side} {condition.limit}{duration_text}{often}"
 
 
 def promql(condition: Level, rendering: Rendering) -> str | None:

@@ -44,16 +44,16 @@ from inferdoc.judging.conditions.render import JOIN, LIKE, POOL, Expression, Ren
 from inferdoc.judging.context import Context, Outcome, UnitQuery
 from inferdoc.judging.view import Unit
 
-Asking = TypeVar("Asking", bound=OfSignal, contravariant=True)
+ConditionT = TypeVar("ConditionT", bound=OfSignal, contravariant=True)
 Kind = TypeVar("Kind", bound=OfSignal)
 
 
-class Answering(Protocol[Asking]):
+class Answering(Protocol[ConditionT]):
     """What the module of a kind of fact has."""
 
-    def explain(self, condition: Asking, /) -> str: ...
+    def explain(self, condition: ConditionT, /) -> str: ...
 
-    def promql(self, condition: Asking, rendering: Rendering, /) -> str | None: ...
+    def promql(self, condition: ConditionT, rendering: Rendering, /) -> str | None: ...
 
 
 def _by(kind: type[Kind], module: Answering[Kind]) -> tuple[type[OfSignal], Answering[Any]]:
@@ -258,15 +258,15 @@ def _expression(condition: Condition, rendering: Rendering) -> Expression | None
     if isinstance(condition, KOf):
         return None
     if isinstance(condition, OfParts):
-        held = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
-        if isinstance(condition, AllOf) and isinstance(condition.parts[0], Level) and held[0] is None:
+        parts = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
+        if isinstance(condition, AllOf) and isinstance(condition.parts[0], Level) and parts[0] is None:
             return None  # without what it is about it would say another thing, not a wider one
         if isinstance(condition, AllOf) and condition.only_denies:
-            held = _denied(condition, rendering)
-        apart = {label for one in held if one is not None for label in one.by}
+            parts = _denied(condition, rendering)
+        apart = {label for one in parts if one is not None for label in one.by}
         barred = [_barred(part.part, rendering, apart) for part in condition.parts if isinstance(part, Not)]
         seen = [_visible(part, rendering) for part in condition.parts if not isinstance(part, Not)]
-        return groups.promql(condition.word, held, barred, seen)
+        return groups.promql(condition.word, parts, barred, seen)
     level = rendering.level(condition.signal)
     if condition.scope == "own":
         text = SIMPLE[type(condition)].promql(condition, rendering)
@@ -275,9 +275,9 @@ def _expression(condition: Condition, rendering: Rendering) -> Expression | None
 
 
 def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) -> Expression | None:
-    """What bars a rule: the condition, and of a move also a signal that has no past yet. The judge cannot tell a move
-    then, so it does not take it for none. A signal that is not there at all silences no rule, nor does one newborn pod
-    that of its pool: `apart` are the labels that tell apart what the rule is about."""
+    """What bars a rule: the condition, and of a move also a signal that has no past yet. The judge cannot distinguish a
+    move then, so it does not take it for none. A signal that is not there at all silences no rule, nor does one newborn
+    pod that of its pool: `apart` are the labels that distinguish what the rule is about."""
     cached = promql(condition, rendering)
     if cached is None or not isinstance(condition, Move) or condition.scope != "own":
         return cached

@@ -14,7 +14,7 @@ from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, shifts
 from inferdoc.judging.order import middles
-from inferdoc.judging.stretches import NONE
+from inferdoc.judging.spans import NONE
 from inferdoc.judging.view import Trace, Unit
 from inferdoc.words import figure
 
@@ -100,7 +100,7 @@ def _moved_rows(
 
 
 def _stayed(signal: str, context: Context, query: UnitQuery, rule: Rule, baseline: float) -> Outcome:
-    """calm: the median of what a unit showed before the split, NaN for none."""
+    """baseline: the median of what a unit showed before the split, NaN for none."""
     title, measure, name = context.signals[signal].title, context.signals[signal].unit, query.unit.name
     if query.split is not None and query.split < context.clock.baseline_steps:
         return Outcome(None, f"{title}: no baseline to compare with", signal, name, measure)

@@ -15,7 +15,7 @@ from inferdoc.source.plan import Operand, buckets, observations, operand, sum_ov
 from inferdoc.source.reads import Matcher, selector
 
 POOL = ("role", "tier")
-"""Labels that tell unlike pods of one model apart: of the targets, put there by relabelling, and often absent."""
+"""Labels that distinguish unlike pods of one model: of the targets, put there by relabelling, and often absent."""
 
 BY_IN_RULES: Mapping[Level, tuple[str, ...]] = {
     "engine": ("cluster", "namespace", "model_name", "pod", "engine", *POOL),
@@ -80,7 +80,7 @@ class Expression:
 
     def joined(self, word: str, other: Expression) -> Expression:
         """`self and other`, on the labels both have; where these are all labels of both, without saying so. Those of a
-        router never are: its name, and what else tells its series apart, comes on top."""
+        router never are: its name, and what else distinguishes its series, comes on top."""
         shared = tuple(label for label in self.by if label in other.by)
         mixed = self.mixed or other.mixed
         on = "" if self.by == other.by != WHOLE and not mixed else f" on ({', '.join(shared)})"
@@ -245,10 +245,10 @@ class Rendering:
         gone = f"({before} unless on (cluster, {device}) {now} and on (cluster, {exporter}) {now})"
         pod = ", ".join(OF_POD)
         lost, own = (f"group by ({pod}, {device}) ({owner(each)})" for each in (gone, now))
-        held = f"count by ({pod}) ({own})"
+        owned = f"count by ({pod}) ({own})"
         text = (
             f"{lost}\nand on ({pod}) (up or {ENGINE_SIGN})\n"
-            f"unless on ({pod}) (\n  {held}\n  >= max_over_time({held}[{MISSED}:{COUNTED}])\n)"
+            f"unless on ({pod}) (\n  {owned}\n  >= max_over_time({owned}[{MISSED}:{COUNTED}])\n)"
         )
         return f"count by ({pod}) {clause(text)}"
 

@@ -12,7 +12,7 @@ from inferdoc.catalogue.conditions import Stall
 from inferdoc.judging.conditions.render import JOIN, Expression, Rendering
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent
 from inferdoc.judging.order import middles, rows_of
-from inferdoc.judging.stretches import runs
+from inferdoc.judging.spans import runs
 from inferdoc.judging.view import Unit
 from inferdoc.times import length_of
 from inferdoc.words import figure, within_sentence
@@ -70,12 +70,12 @@ def _evaluated(
 
 @dataclass(frozen=True)
 class _Stall:
-    """first, last: grid steps; begun: the first step at which the rate reads 0; from_start: nothing else was seen
+    """first, last: grid steps; zero_at: the first step at which the rate reads 0; from_start: nothing else was seen
     before it."""
 
     first: int
     last: int
-    begun: int
+    zero_at: int
     from_start: bool
 
 
@@ -91,7 +91,7 @@ def _newest_stall(
     scrape neither ends a stall nor makes it longer."""
     clock = context.clock
     known = np.flatnonzero(is_known)
-    # The rate is 0 only once the last progress has left the window: the stall began a window earlier.
+    # The rate is 0 only once the last progress has left the window: the stall started a window earlier.
     earlier = clock.window_steps - 1
     need, healed = clock.steps(shortest, MIN_SCRAPES), clock.steps(max(HEALED_SECONDS, shortest), MIN_SCRAPES)
     found, pause = None, 0
@@ -103,8 +103,8 @@ def _newest_stall(
         progressed = bool(progresses[known[:begin]].any()) or context.view.lead_kind == "lifetime"
         least = need if progressed and stop == len(known) else healed
         if length >= 2 and length + earlier >= max(least, LONGEST_GAP_FACTOR * pause):
-            begun = int(known[begin])
-            found = _Stall(max(0, begun - earlier), int(known[stop - 1]), begun, begin == 0)
+            zero_at = int(known[begin])
+            found = _Stall(max(0, zero_at - earlier), int(known[stop - 1]), zero_at, begin == 0)
         else:
             pause = max(pause, length)
     return found
@@ -116,13 +116,13 @@ def _is_stale(condition: Stall, context: Context, unit: Unit, stall: _Stall, wor
     aborted = context.view.get(unit, condition.aborts) if condition.aborts else None
     if aborted is None or not _is_frozen(stall, work):
         return False
-    near = aborted.values[max(0, stall.first - context.clock.window_steps) : stall.begun + context.clock.window_steps]
+    near = aborted.values[max(0, stall.first - context.clock.window_steps) : stall.zero_at + context.clock.window_steps]
     return bool((np.nan_to_num(near) >= MOSTLY_ABORTED).any())
 
 
 def _is_frozen(stall: _Stall, work: np.ndarray) -> bool:
-    held = work[stall.begun : stall.last + 1]
-    return bool(np.nanmin(held) == np.nanmax(held))
+    stuck = work[stall.zero_at : stall.last + 1]
+    return bool(np.nanmin(stuck) == np.nanmax(stuck))
 
 
 def _moves(condition: Stall, context: Context, unit: Unit, usual: float) -> Outcome:
@@ -160,7 +160,7 @@ def explain(condition: Stall) -> str:
 
 
 def promql(condition: Stall, rendering: Rendering) -> str | None:
-    """No progress now, and work now; whether the work was aborted before is not for a rule to tell."""
+    """No progress now, and work now; whether the work was aborted before no rule can see."""
     if condition.stale or condition.for_:
         return None
     progress, work = rendering.signal(condition.signal), rendering.signal(condition.work)

@@ -41,12 +41,12 @@ def _rhythm_from(values: np.ndarray, turns: list[int], floor: float) -> int:
     known = np.flatnonzero(np.isfinite(values))
     moves = known[1:][np.abs(np.diff(values[known])) >= max(floor, 1e-9)]
     apart = int(np.diff(moves[(moves >= turns[1]) & (moves <= turns[-1])]).max())
-    began = turns[1]
+    started = turns[1]
     for move in moves[moves < turns[1]][::-1].tolist():
-        if began - move > apart:
+        if started - move > apart:
             break
-        began = move
-    return began
+        started = move
+    return started
 
 
 def evaluate(condition: Turns, context: Context, unit: Unit) -> Outcome:
@@ -65,9 +65,9 @@ def evaluate(condition: Turns, context: Context, unit: Unit) -> Outcome:
             inside = sum(1 for t in times[i:] if t - times[i] <= HOUR)
             text = f"{title} changes its direction {inside} times within an hour"
             floor = context.signals[signal].floor
-            began = start + _rhythm_from(series.values[start:], [t - start for t in turns[i:]], floor)
+            started = start + _rhythm_from(series.values[start:], [t - start for t in turns[i:]], floor)
             return Outcome(
-                True, text, signal, unit.name, measure, first=began, last=turns[-1],
+                True, text, signal, unit.name, measure, first=started, last=turns[-1],
                 observed=float(inside), threshold=float(needed),
             )  # fmt: skip
     text = f"{title} changes its direction {len(turns)} times"

@@ -1,12 +1,12 @@
-"""What an engine was like since it started, as its first page tells.
+"""What an engine was like since it started, from its first page.
 
-Counters and histograms hold everything since the process began, so a box that nobody scraped before has a past: the
+Counters and histograms hold everything since the process started, so a box that nobody scraped before has a past: the
 mean time to first token of its life, the length of its prompts, the share of its cache hits.
 
 The counters of the first page are laid out evenly over a time range before it, at two speeds. What reads the same at
 both does not depend on how long the process runs (quotients, means, quantiles, and what stands at zero), and is kept.
 
-What reads differently is a rate. Where the page says when the process began, its mean over that life is kept, and by
+What reads differently is a rate. Where the page says when the process started, its mean over that life is kept, and by
 Little's law the mean of what ran and what waited. These are means over days and nights, so they can excuse a load that
 is higher now, or speak of it; that something is less now than in such a mean says nothing (`Past.means`).
 """
@@ -176,7 +176,7 @@ def _from_first_page(frame: SignalFrame, rates: Iterable[str]) -> None:
 
 
 def _span(rows: np.ndarray, frame: SignalFrame) -> None:
-    """Bring sums over windows that began before the first page to those of a whole window. rows: float64[R, T]."""
+    """Bring sums over windows that started before the first page to those of a whole window. rows: float64[R, T]."""
     step_ms, width_ms = frame.grid.step_ms, frame.grid.rate_ms
     for row in rows:
         first = int(np.isfinite(row).argmax())
@@ -276,7 +276,7 @@ class FirstLook:
 def absolute(recipes: Mapping[str, Recipe], look: FirstLook) -> dict[str, Recipe]:
     """The recipes without what compares a signal with a past that nobody knows. Where a symptom is lost, a level of the
     same signal must speak for it (the cache is full, if not fuller than before): else the recipe is left out, since
-    what is left would fit too much. So would a symptom of which only the impact is left, or what other symptoms tell:
+    what is left would fit too much. So would a symptom of which only the impact is left, or what other symptoms show:
     pages that are written slowly together with slow tokens are a sign of the host, slow tokens are none."""
     found = {}
     for name, recipe in recipes.items():

@@ -2,8 +2,8 @@
 
 A fault that is older than the window and its history looks like a steady state. So a window without a cause is compared
 with a stored baseline, with short intervals further back at which users waited much less (and not just as long at the
-same hour yesterday), with the first minutes of the source, and, where the source began lately, with what its counters
-held then. Each provider answers None where it has nothing better.
+same hour yesterday), with the first minutes of the source, and, where the source started lately, with what its counters
+showed then. Each provider answers None where it has nothing better.
 """
 
 from __future__ import annotations
@@ -193,24 +193,24 @@ def first_minutes(session: Session) -> Lead | None:
 FIRST_SCRAPES = 2
 """Intervals within which every target that was there is scraped once."""
 BEFORE_MS = 3_600_000
-"""Nothing in so long before: the source began then, and was not away for a while."""
+"""Nothing in so long before: the source started then, and was not away for a while."""
 
 
-def since_source_began(session: Session) -> Lead | None:
-    """What counters stood at when the source began, where that is less than the least history before the end of the
+def since_source_start(session: Session) -> Lead | None:
+    """What counters stood at when the source started, where that is less than the least history before the end of the
     window; else None. What a fleet was like for a shorter time than it was watched is no past of it: most of it would
     be the start."""
     grid = session.frame.grid
     first = [int(one.times_ms[0]) for one in session.scrapes if len(one.times_ms)]
-    began_ms = min(first, default=None)
-    if began_ms is None or grid.end_ms - began_ms > LEAST_HISTORY_MS:
+    start_ms = min(first, default=None)
+    if start_ms is None or grid.end_ms - start_ms > LEAST_HISTORY_MS:
         return None
-    if "up" in session.source.names(began_ms - BEFORE_MS, began_ms - grid.interval_ms):
+    if "up" in session.source.names(start_ms - BEFORE_MS, start_ms - grid.interval_ms):
         return None
-    return Lifetime(began_ms, FIRST_SCRAPES * grid.interval_ms, (grid.end_ms - began_ms) / 1000)
+    return Lifetime(start_ms, FIRST_SCRAPES * grid.interval_ms, (grid.end_ms - start_ms) / 1000)
 
 
-PROVIDERS: tuple[Callable[[Session], Lead | None], ...] = (stored, earlier_span, first_minutes, since_source_began)
+PROVIDERS: tuple[Callable[[Session], Lead | None], ...] = (stored, earlier_span, first_minutes, since_source_start)
 
 
 def references(session: Session, *, of_an_earlier_day: bool) -> Iterator[Lead]:

@@ -30,7 +30,7 @@ MOST_STEPS = 120
 
 
 class NotABaselineError(InferdocError):
-    """The time range is not one to hold others against: an incident (exit 1), or too little to tell (exit 3)."""
+    """The time range is not one to compare others with: an incident (exit 1), or too little data (exit 3)."""
 
     def __init__(self, message: str, exit_code: ExitCode) -> None:
         super().__init__(message)
@@ -75,7 +75,7 @@ def _refuse(answer: Diagnosis) -> None:
         pods = ", ".join(first.scope.pods[:3])
         raise NotABaselineError(
             f"{span} is no baseline: {first.title} ({first.id}) on {pods} since {first.onset}; "
-            "choose another stretch (--from, --until), or save it all the same with --force",
+            "choose another time range (--from, --until), or save it all the same with --force",
             ExitCode.FINDINGS,
         )
     if answer.verdict == "unknown":

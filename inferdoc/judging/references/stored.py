@@ -157,8 +157,8 @@ def mismatch(name: str, header: Header, pools: Iterable[Pool], older_than: str |
             needed = getattr(pool, part)
             kept = [other for other in similar if getattr(other, part) == needed]
             if not kept:
-                held = ", ".join(sorted({getattr(other, part) or "-" for other in similar}))
-                return f"stored baseline {name} is of {part} {held}, not {needed or '-'}"
+                stored_values = ", ".join(sorted({getattr(other, part) or "-" for other in similar}))
+                return f"stored baseline {name} is of {part} {stored_values}, not {needed or '-'}"
             similar = kept
     if older_than != header.older_than:
         return f"stored baseline {name} is of {_release(header.older_than)}, not {_release(older_than)}"

@@ -50,7 +50,7 @@ ROLES = (
 )
 """Read beside the impacts: who serves, as what, and who came and left."""
 LOOKS = 6
-"""An impact that needs to know when the mechanism began is requested at so many times."""
+"""An impact that needs to know when the mechanism started is requested at so many times."""
 SLACK = 0.9
 """A mean is compared at a few places only; it is taken for moved from this share of what a recipe requires on."""
 
@@ -86,7 +86,7 @@ def targets_at_once() -> int:
 
 
 def _families(source: Identified, inquiry: Inquiry, needed: Sequence[str]) -> int | None:
-    """In how many families the pods serve, as labels tell; None where they cannot be read. What a scan reads of a store
+    """In how many families the pods serve, as labels show; None where they cannot be read. What a scan reads of a store
     is read for it, and what a deep read needs as well as far as memory holds it."""
     catalogue, aliases = inquiry.catalogue, inquiry.catalogue.aliases
     from_ms, until_ms = inquiry.span

@@ -56,7 +56,7 @@ class Looked:
 
     def quiet_hosts(self, scan: Scan) -> set[str]:
         """The hosts of which what was scanned is about pods that are not read in full, as far as it is about pods of
-        the fleet: the exporters of a node tell of what runs there."""
+        the fleet: the exporters of a node describe what runs there."""
         quiet = {member.key for member in scan.quiet}
         return {host for host, keys in self.about.items() if keys <= quiet}
 

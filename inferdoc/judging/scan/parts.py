@@ -155,7 +155,7 @@ class PartScans:
             return
         with raw.undivided() as begins:
             required = Scanner(raw.as_part(), source, inquiry.options, inquiry.window, scan)
-            crew = [one for begin in begins[: len(parts) - 1] for one in _begun(begin, required)]
+            crew = [one for begin in begins[: len(parts) - 1] for one in _start_workers(begin, required)]
             try:
                 yield cls(inquiry, scan, parts, crew, seen)
             finally:
@@ -171,7 +171,7 @@ class PartScans:
         return together(each.looked for each in seen), affected, None if below is None else set().union(*below)
 
     def run(self, always: bool = False) -> None:
-        """Scan all parts; with `always` those of which nobody has required what lower references tell. Raises
+        """Scan all parts; with `always` those of which nobody has required what lower references show. Raises
         SourceError."""
         needed = [n for n in range(len(self._parts)) if n not in self.seen or (always and self.seen[n].below is None)]
         now = _Round(deque(needed), always)
@@ -216,7 +216,7 @@ class PartScans:
                 self._samples[id(worker)] = answer.samples
 
 
-def _begun(begin: Callable[[HandedOver], PartWorker], required: Scanner) -> list[PartWorker]:
+def _start_workers(begin: Callable[[HandedOver], PartWorker], required: Scanner) -> list[PartWorker]:
     try:
         return [begin(required)]
     except PartEndedError:

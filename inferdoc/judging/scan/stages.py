@@ -1,7 +1,7 @@
 """A large fleet in two stages: all pods for impact, then the families that show any in full.
 
 Where one look holds what is scanned of all pods, it is scanned whole; else part by part, so that memory does not grow
-with the fleet. Where recording rules watched it, what they left tells who is affected, without a sample of any pod.
+with the fleet. Where recording rules watched it, what they left shows who is affected, without a sample of any pod.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts
     """From now on read what is about the chosen families, with their exporters. A server is requested the pods by their
     names, since pods of several clusters have the same addresses; where it names none, and of a store, the targets of
     the other pods are left out. span: from the begin of the history until the end of the window, milliseconds;
-    quiet_hosts: those of exporters that tell of other pods only. Raises SourceError."""
+    quiet_hosts: those of exporters that describe other pods only. Raises SourceError."""
     source, catalogue = inquiry.source, inquiry.catalogue
     assert isinstance(source, Identified)
     quiet = {member.key for member in scan.quiet}
@@ -150,7 +150,7 @@ def read_chosen(inquiry: Inquiry, scan: Scan, span: tuple[int, int], quiet_hosts
 
 @dataclass(frozen=True)
 class RecordedScan:
-    """looked: what records tell of all families; affected: the families that are, or that no rule watched; span: from
+    """looked: what records show of all families; affected: the families that are, or that no rule watched; span: from
     the history's begin until the end of the window, milliseconds."""
 
     looked: Looked
@@ -164,7 +164,7 @@ class RecordedScan:
 
 
 def by_records(inquiry: Inquiry) -> RecordedScan | None:
-    """What records tell, None where a source has none, or none of most of its families."""
+    """What records show, None where a source has none, or none of most of its families."""
     source = inquiry.source
     records = source.rule_records() if isinstance(source, Identified) else None
     if records is None:

@@ -141,7 +141,7 @@ def beginnings(
     return np.where(moved, later.argmax(axis=1), starts)
 
 
-def held(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
+def holding(mask: np.ndarray, finite: np.ndarray, rule: Rule, clock: Clock) -> tuple[np.ndarray, np.ndarray]:
     """First and last step, int64[R] each, of an absolute condition that holds long or often enough; NONE where it does
     not. mask, finite: bool[R, T]."""
     starts, lasts = sustained(mask, finite, rule, clock)
