@@ -5,9 +5,9 @@ usage: python benchmarks/quiet_windows.py [--fleets N] [--windows N] [--seed N] 
                                           [--jobs N] [--minutes M] [--json OUT]
 
 Each fleet is a control of the simulator in surroundings drawn by chance (inferdoc_dev/incidents/randomisation.py),
-scraped every 15 s. Each row does one thing to what was scraped, puts it into a temporary store and asks about the same windows,
-all of which hold the moment at which it happens. A window counts where a finding is above info and no label of the
-control accepts it (a rolling restart may be called engine-down). The same seed in every run.
+scraped every 15 s. Each row does one thing to what was scraped, puts it into a temporary store and diagnoses the same
+windows, all of which hold the moment at which it happens. A window counts where a finding is above info and no label of
+the control accepts it (a rolling restart may be called engine-down). The same seed in every run.
 """
 
 from __future__ import annotations

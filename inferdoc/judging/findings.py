@@ -128,8 +128,10 @@ class FindingMaker:
         else:
             members, rivals = [], self._differential(graded, cause, change, left)
         reached = [StageStart(r.number, r.name, self._at(r.first)) for r in match.stages]
-        latest = reached[-1] if reached else None
-        stage = latest and StageReached(latest.index, len(recipe.stages), latest.name, latest.began, reached)
+        stage = None
+        if reached:
+            latest = reached[-1]
+            stage = StageReached(latest.index, len(recipe.stages), latest.name, latest.began, reached)
         return Finding(
             id=recipe.id,
             title=recipe.title,
