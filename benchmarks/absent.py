@@ -8,7 +8,7 @@ from inferdoc.catalogue.aliases import Aliases
 from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.catalogue.signal import Reading
-from inferdoc.judging.distances import HURT, place
+from inferdoc.judging.distances import IMPACT, place
 from inferdoc.simulate.scrape import Scraped
 
 UNEXPLAINED = "unexplained-anomaly"
@@ -50,7 +50,7 @@ def mechanism_signals(recipe: Recipe, support: bool = True) -> list[str]:
     """What the symptoms (and the support) of a recipe look at, consequences left out."""
     conditions = (*recipe.symptoms, *(recipe.support if support else ()), *recipe.proof)
     names = [name for c in conditions for name in c.signals]
-    return [name for name in dict.fromkeys(names) if place(name) != HURT]
+    return [name for name in dict.fromkeys(names) if place(name) != IMPACT]
 
 
 def supplied(name: str, catalogue: Catalogue, aliases: Aliases, present: Collection[str]) -> bool:

@@ -40,7 +40,7 @@ def of_processes(frame: SignalFrame) -> SignalMatrix | None:
                 known = row[steps]
                 again = came_back(known) if name == UP else later_starts(known)
                 if name == UP and entity.member in engines:
-                    again |= left_for_a_time(engines[entity.member][steps])
+                    again |= left_for_a_time(engines[entity.member][steps], known < 0.5)
                 rows[entity] = np.full(len(row), np.nan)
                 rows[entity][steps] = np.cumsum(again)
     return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
@@ -63,11 +63,14 @@ def came_back(up: np.ndarray) -> np.ndarray:
     return (up >= 0.5) & (before >= RESTART_SCRAPES)
 
 
-def left_for_a_time(shown: np.ndarray) -> np.ndarray:
-    """bool[n]: from where an engine is not shown for more scrapes than get lost, before it is shown again."""
+def left_for_a_time(shown: np.ndarray, failed: np.ndarray) -> np.ndarray:
+    """bool[n]: from where an engine is not shown for more scrapes than get lost, before it is shown again. Where scrapes
+    failed in between, the process ended with its target, which `came_back` counts. shown, failed: bool[n]."""
     known = np.maximum.accumulate(np.where(shown, np.arange(len(shown)), -1))
     back = np.flatnonzero(shown)[1:]
     back = back[(known[back - 1] >= 0) & (back - known[back - 1] > RESTART_SCRAPES)]
+    failures = np.cumsum(failed)
+    back = back[failures[back] == failures[known[back - 1]]]
     gone = np.zeros(len(shown), dtype=bool)
     gone[known[back - 1] + 1] = True
     return gone

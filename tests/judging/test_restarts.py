@@ -74,3 +74,17 @@ def test_without_a_start_time_nothing_is_said_of_the_engine():
 )
 def test_scrapes_that_succeed_after_three_that_failed_are_of_a_new_process(up, again):
     assert np.flatnonzero(restarts.came_back(np.array([float(each) for each in up]))).tolist() == again
+
+
+@pytest.mark.parametrize(
+    ("shown", "failed", "again"),
+    [
+        ("1111000001111", "0000000000000", [4]),  # the agent responds, its engine was away
+        ("1111000001111", "0000011100000", []),  # its target was down: counted where scrapes succeed again
+        ("1111001111111", "0000000000000", []),  # two scrapes get lost
+        ("0000011111111", "0000000000000", []),  # not seen before
+    ],
+)
+def test_an_engine_that_is_not_shown_while_its_target_responds_was_restarted(shown, failed, again):
+    marks = restarts.left_for_a_time(*(np.array([one == "1" for one in text]) for text in (shown, failed)))
+    assert np.flatnonzero(marks).tolist() == again
