@@ -64,8 +64,8 @@ def came_back(up: np.ndarray) -> np.ndarray:
 
 
 def left_for_a_time(shown: np.ndarray, failed: np.ndarray) -> np.ndarray:
-    """bool[n]: from where an engine is not shown for more scrapes than get lost, before it is shown again. Where scrapes
-    failed in between, the process ended with its target, which `came_back` counts. shown, failed: bool[n]."""
+    """bool[n]: from where an engine is not shown for more scrapes than get lost, before it is shown again. Where
+    scrapes failed in between, its target was away, too, which `came_back` counts. shown, failed: bool[n]."""
     known = np.maximum.accumulate(np.where(shown, np.arange(len(shown)), -1))
     back = np.flatnonzero(shown)[1:]
     back = back[(known[back - 1] >= 0) & (back - known[back - 1] > RESTART_SCRAPES)]
