@@ -9,7 +9,7 @@ from inferdoc.words import how_many
 
 if TYPE_CHECKING:
     from inferdoc.store import Inventory, Pruned
-    from inferdoc.store.inventory import Holding
+    from inferdoc.store.info import Holding
 
 
 def inventory_lines(found: Inventory) -> list[str]:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from inferdoc.store.importer import Imported as Imported
     from inferdoc.store.importer import import_columns as import_columns
     from inferdoc.store.importer import import_file as import_file
-    from inferdoc.store.inventory import Inventory as Inventory
-    from inferdoc.store.inventory import Verified as Verified
-    from inferdoc.store.inventory import inventory as inventory
-    from inferdoc.store.inventory import verify as verify
+    from inferdoc.store.info import Inventory as Inventory
+    from inferdoc.store.info import Verified as Verified
+    from inferdoc.store.info import inventory as inventory
+    from inferdoc.store.info import verify as verify
     from inferdoc.store.parquet_export import export_parquet as export_parquet
     from inferdoc.store.retention import Keeper as Keeper
     from inferdoc.store.retention import Pruned as Pruned
@@ -39,16 +39,16 @@ _HOMES = {
     "Imported": "importer",
     "import_columns": "importer",
     "import_file": "importer",
-    "Inventory": "inventory",
-    "inventory": "inventory",
+    "Inventory": "info",
+    "inventory": "info",
     "Keeper": "retention",
     "Pruned": "retention",
     "prune": "retention",
     "would_prune": "retention",
     "StoreError": "faults",
     "Store": "store",
-    "Verified": "inventory",
-    "verify": "inventory",
+    "Verified": "info",
+    "verify": "info",
     "Writer": "writer",
 }
 

@@ -60,7 +60,7 @@ def test_the_alerts_of_causes_print_the_value_that_decides(linked):
     """Not that drafts run, or that something is loaded, or when a process started."""
     for name, unit in (
         ("InferdocSpecAcceptanceDecay", "drafted tokens accepted at"),
-        ("InferdocKvOffloadSlow", "time to load one gigabyte of KV from the offload medium at"),
+        ("InferdocKvOffloadSlow", "time to load one gigabyte of KV from the offload medium"),
         ("InferdocPrefixColdStart", "prefix cache hits"),
         ("InferdocKvPreemptionThrash", "preemptions per running request at"),
     ):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inferdoc.catalogue.conditions import Condition, Fact, Move, Not, OfParts, Stall
+from inferdoc.catalogue.conditions import Condition, Fact, Move, Not, OfParts, Presence, Stall
 from inferdoc.judging.changes import Event
 from inferdoc.judging.context import Context, Outcome, quiet
 from inferdoc.judging.fold import Cause
@@ -94,7 +94,8 @@ def _simple(condition: Condition) -> Iterator[Fact]:
 def _relative(one: Outcome, required: Sequence[Fact]) -> bool:
     """Whether an observation is one of change: so is every condition on its signal, but for a standstill (0). A queue
     that grows without end is none: it affects users on every day."""
-    known = [c for c in required if not (one.observed and isinstance(c, Stall) and c.scope == "own")]
+    known = [c for c in required if not isinstance(c, Presence)]
+    known = [c for c in known if not (one.observed and isinstance(c, Stall) and c.scope == "own")]
     return bool(known) and all(isinstance(c, Move) and c.scope == "own" for c in known)
 
 
