@@ -17,7 +17,7 @@ OUT = options.output_folder("alerts/generated")
 
 @click.group("alerts", short_help="Alert rules, and Alertmanager routes.")
 def command() -> None:
-    """Prometheus rules for the causes that a rule can tell, for service level objectives and for the monitoring itself.
+    """Prometheus rules for causes, service level objectives and the monitoring itself.
 
     Rules load in Prometheus 2.42 and later.
     """

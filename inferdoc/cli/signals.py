@@ -24,8 +24,8 @@ from inferdoc.cli import options
 def command(**params: Any) -> int:
     """Show the newest value of every signal per pod. With --health, the monitoring table: each row per tier and role
     against its target band, its objective and what was usual before, and how to switch on what is not visible. ! marks
-    what hurts, with what it means and what to do; ~ what is outside its target and hurts nobody. Exit 1 where anything
-    hurts.
+    what affects users, with what it means and what to do; ~ what is outside its target and affects nobody. Exit 1 if
+    anything affects users.
 
     URL or PATH is as for `inferdoc diagnose`.
     """
