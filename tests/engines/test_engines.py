@@ -94,7 +94,7 @@ def test_every_engine_declares_enough_to_be_judged(name):
     signals = load_catalogue().signals
     series = declared_series(load_catalogue().exporters.values())
     requests = ("request_rate", "arrival_rate", "e2e_mean", "queue_time_mean", "served_rate")
-    core = ("running", "waiting", *(COUNTS[name] if name in COUNTS else requests))
+    core = ("running", "waiting", *COUNTS.get(name, requests))
     assert all(any(name in engines_of(reading, series) for reading in signals[one].readings) for one in core)
     assert ENGINES[name].cannot
     assert ENGINES[name].flags
