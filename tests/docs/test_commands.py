@@ -106,6 +106,7 @@ def given(fleet, tmp_path_factory) -> Path:
     hours = (today - timedelta(hours=back) for back in range(28 * 24, 0, -1))
     days = (f"{hour:%Y-%m-%dT%H:%M:%SZ},{20000 + 40000 * (8 < hour.hour < 18)}" for hour in hours)
     shutil.copytree(ROOT / "alerts", folder / "alerts")
+    shutil.copytree(ROOT / "alerts" / "generated", folder / "tested")  # as inferdoc_dev.rule_tests writes it
     shutil.copytree(ROOT / "alerts", folder / "my-catalogue" / "alerts")
     shutil.copytree(ROOT / "alerts", folder / "mine" / "alerts")
     (folder / "load.csv").write_text("\n".join(["timestamp,value", *days]) + "\n")
