@@ -132,7 +132,7 @@ FEW_EPISODES = 2
 
 
 def without_past(values: np.ndarray, rule: Rule, clock: Clock) -> np.ndarray:
-    """Series without the incidents of their history that were over before the window first_known: they are neither of
+    """Series without the incidents of their history that were over before the window started: they are neither of
     the window nor a baseline. values: float64[R, T]; the same, or a copy with NaN in their place."""
     history = values[:, clock.lead : clock.begin]
     finite = np.isfinite(history)

@@ -338,10 +338,8 @@ class FindingMaker:
         for match in (cause.best, *sorted(cause.matches, key=lambda m: m.onset)):
             for piece in match.evidence:
                 for outcome in piece.outcome.leaves:
-                    aside = (
-                        outcome is not piece.outcome and outcome.first is None
-                    )  # what a group denies has no beginning
-                    counted = Evidence("symptom", outcome) if aside or _is_unmoved(outcome) else piece
+                    denied = outcome is not piece.outcome and outcome.first is None  # by its group
+                    counted = Evidence("symptom", outcome) if denied or _is_unmoved(outcome) else piece
                     key = (counted.role, outcome.signal, outcome.entity)
                     if outcome.holds and key not in pieces:
                         pieces[key] = (counted, outcome, match.unit)

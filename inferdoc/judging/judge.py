@@ -161,8 +161,8 @@ def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
 
 def short_of_steps(context: Context) -> int:
     """How many more steps there must be before a window can be called healthy: 0 where enough were compared. Healthy is
-    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be matched
-    against an objective or a chosen baseline. Where nothing is known from before the window, twice the baseline: a
+    a statement: what users wait for must have been seen for as long as a baseline and a deviation take, or be compared
+    with an objective or a chosen baseline. Where nothing is known from before the window, twice the baseline: a
     change in the first of them has too little before it to be seen."""
     begin, need = context.view.lead_steps, context.clock.out_steps
     if context.view.lead is None:

@@ -75,8 +75,7 @@ class FirstCounters:
         return Stood(stood.by, [stood.keys[row] for row in kept], stood.values[kept], stood.at_ms[kept])
 
     def _before_present(self, stood: Stood, result: ReadResult) -> Stood:
-        """What they had stood at before the present; of processes of which nothing tells how long they ran, as
-        they stood."""
+        """Their values before the present; unchanged for processes of which it is unknown how long they ran."""
         if not self.present:
             return stood
         at = {key: row for row, key in enumerate(result.keys)}
