@@ -58,6 +58,8 @@ def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery
         outcomes |= zip(whole, _moved_rows(signal, context, whole, rule, left, values), strict=True)
     if split:
         values = context.baselines(signal, [query.unit for query in split], rule)
+        if condition.busy:
+            values = np.where(values == 0, np.nan, values)
         splits = np.array([query.split for query in split])
         if condition.average:
             lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in split])
@@ -170,7 +172,7 @@ def explain(condition: Move) -> str:
     factor = "" if condition.ratio == 1.0 else f" to {condition.ratio:g} times its baseline"
     least = f" by at least {condition.by:g}" if condition.by else ""
     words = f"`{condition.signal}` {'rises' if condition.up else 'falls'}{' and'.join(filter(None, (factor, least)))}"
-    return words + (" on average" if condition.average else "")
+    return words + (" on average" if condition.average else "") + (" while there is any" if condition.busy else "")
 
 
 AVERAGED = "15m"
