@@ -112,6 +112,11 @@ def test_a_stretch_without_samples_is_no_past_to_compare_with():
     assert answer.window.baseline.from_ >= "2026-11-25T09:46:40"
 
 
+def test_minutes_at_the_edge_of_the_history_become_a_whole_baseline():
+    answer = diagnose(open_source(store=stored("q09-one-of-four-in-a-hidden-slow-state")), since="750s")
+    assert answer.verdict == "degraded"
+
+
 def test_steps_slow_with_kv_from_the_host_are_named_without_a_count_of_evictions(tmp_path):
     text = lzma.decompress((FOLDER / "s07-seventy-to-ten-after-the-load-test" / "in.om.xz").read_bytes()).decode()
     page = tmp_path / "in.om"

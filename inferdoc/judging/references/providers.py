@@ -192,8 +192,12 @@ def first_minutes(session: Session) -> Lead | None:
     has_grown = sum(later for _, later in arrivals) > MORE_LOAD * sum(before for before, _ in arrivals)
     if has_grown or not any(_worse(now[pod], then[pod], WORSE) for pod in pods):
         return None
-    grid = replace(session.frame.grid, count=head)
-    return "history" if head <= view.begin else "calm-before", (grid.start_ms, grid.end_ms)
+    first = replace(session.frame.grid, count=head)
+    start_ms = first.start_ms
+    earlier_ms = first.end_ms - (clock.least_baseline - 1) * first.step_ms
+    if "up" in session.source.names(earlier_ms, start_ms - first.interval_ms):
+        start_ms = earlier_ms  # nothing is compared with less than a baseline
+    return "history" if head <= view.begin else "calm-before", (start_ms, first.end_ms)
 
 
 FIRST_SCRAPES = 2
