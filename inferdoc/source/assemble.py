@@ -241,7 +241,9 @@ class Assembler:
             values[term] = rows if default is None else np.where(np.isnan(rows), default, rows)
         if signal.unit == "ratio":
             values = enough_events(reading, values, self.grid)
-        return SignalMatrix(entities, formula.evaluate(str(reading.formula), values))
+        events = _events(reading, values)
+        counts = None if events is None else events * self.grid.rate_ms / 1000.0
+        return SignalMatrix(entities, formula.evaluate(str(reading.formula), values), counts=counts)
 
     def _term(self, part: Term, signal: Signal) -> EntityTable:
         single = operand(part, signal.level)
