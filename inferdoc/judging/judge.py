@@ -89,7 +89,8 @@ def _ways(recipe: Recipe) -> list[Recipe]:
 
 
 def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
-    """On every unit the verdict of the way that begins first, where one holds in the window."""
+    """On every unit the verdict of the way that begins first, where one holds in the window: of those that begin with
+    requests lost, if there are any."""
     of_ways = [judge_recipe(way, context, context.view.units) for way in ways]
     return {unit: _first([verdicts[unit] for verdicts in of_ways], context) for unit in context.view.units}
 
@@ -97,7 +98,12 @@ def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
 def _first(verdicts: list[Verdict], context: Context) -> Verdict:
     matched = [v for v in verdicts if v.match is not None]
     lasting = [v for v in matched if v.match is not None and _in_window(v.match, context)]
-    return min(lasting or matched or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
+    return min(lasting or matched or verdicts[:1], key=lambda v: (False, 0) if v.match is None else _order(v.match))
+
+
+def _order(match: Match) -> tuple[bool, int]:
+    """Whether it begins with slower answers, and when."""
+    return match.evidence[0].outcome.signal in SLOWER, match.onset
 
 
 def _nearest(matches: list[Match], context: Context) -> list[Match]:
