@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from inferdoc.canary.interval import ALIKE, ratio
-from inferdoc.canary.pairs import ArmCounts, ArmsWatched
+from inferdoc.canary.interval import ALIKE, ArmCounts, ArmsWatched, ratio
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.signal import Term
 from inferdoc.slo.attainment import FAILED, REFUSED, SERVED

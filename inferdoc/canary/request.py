@@ -10,9 +10,8 @@ import numpy as np
 
 from inferdoc import __version__
 from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Guard, Margins, checks, guards, strictest, warm, words
-from inferdoc.canary.interval import ALIKE, ONE_SIDED, Ratio, ShareDifference, compared, ratio
+from inferdoc.canary.interval import ALIKE, ONE_SIDED, ArmsWatched, Ratio, ShareDifference, arms, compared, ratio
 from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
-from inferdoc.canary.pairs import ArmsWatched, arms
 from inferdoc.capacity.service_level import joint_share
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config

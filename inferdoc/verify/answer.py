@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from inferdoc.canary.interval import ALIKE, compared, ratio
-from inferdoc.canary.pairs import ArmCounts
+from inferdoc.canary.interval import ALIKE, ArmCounts, compared, ratio
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import NOT_JSON, ExitCode, InferdocError
 from inferdoc.judging.model import Diagnosis, Finding
