@@ -6,7 +6,7 @@ import msgspec
 
 from inferdoc.json_document import JsonDocument
 from inferdoc.sizing.model import Predicted
-from inferdoc.slo.objective import Objective
+from inferdoc.slo.model import Objective
 
 BENCH_SCHEMA_ID = "inferdoc.bench/v1"
 

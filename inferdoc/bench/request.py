@@ -20,7 +20,7 @@ from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import SPREAD, Verdict, crossing, left_for_good, twice_low_load
 from inferdoc.sizing.model import Predicted
-from inferdoc.slo.objective import Objective, objectives
+from inferdoc.slo.model import Objective, objectives
 from inferdoc.words import figure, how_many
 
 TAIL_REQUESTS = 1000

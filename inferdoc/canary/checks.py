@@ -11,7 +11,7 @@ from inferdoc.canary.interval import ALIKE, ArmCounts, ArmsWatched, ratio
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.signal import Term
 from inferdoc.slo.attainment import FAILED, REFUSED, SERVED
-from inferdoc.slo.objective import Objective
+from inferdoc.slo.model import Objective
 from inferdoc.source.frame import Entity
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Read

@@ -20,7 +20,7 @@ from inferdoc.fleet.members import Member, assignments_of
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
 from inferdoc.slo.history import read_history
-from inferdoc.slo.objective import ERRORS, Objective, objectives
+from inferdoc.slo.model import ERRORS, Objective, objectives
 from inferdoc.source.identified import Identified
 from inferdoc.times import length_of
 from inferdoc.words import figure, how_many, lasting
