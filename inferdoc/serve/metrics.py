@@ -15,8 +15,7 @@ from prometheus_client.registry import Collector
 from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import answer_rows
-from inferdoc.forecast.output import forecast_rows
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, forecast_rows
 from inferdoc.incidents.posts import pending
 from inferdoc.incidents.record import Record
 from inferdoc.incidents.runs import counts
