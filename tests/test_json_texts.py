@@ -19,8 +19,8 @@ from inferdoc.collect.probe import probe
 from inferdoc.errors import InferdocError
 from inferdoc.generate.boards import _load
 from inferdoc.incidents import capsule
+from inferdoc.incidents.capsule import diagnosis_named
 from inferdoc.incidents.model import AlertScope
-from inferdoc.incidents.open_diagnosis import diagnosis_named
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references import stored
 from inferdoc.prewarm import kubectl
