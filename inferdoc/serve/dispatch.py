@@ -17,9 +17,8 @@ from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
 from inferdoc.incidents import posts, runs
-from inferdoc.incidents.database import RecordError
 from inferdoc.incidents.model import DiagnosisRun, Incident
-from inferdoc.incidents.record import Record
+from inferdoc.incidents.record import Record, RecordError
 from inferdoc.incidents.runs import PostDue, RunOutcome
 from inferdoc.serve.note import note
 from inferdoc.serve.outputs.delivery import deliver

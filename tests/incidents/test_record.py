@@ -10,8 +10,7 @@ import pytest
 
 from inferdoc.errors import InferdocError
 from inferdoc.incidents import posts, runs
-from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.record import Record
+from inferdoc.incidents.record import Record, RecordError
 from inferdoc.incidents.runs import RunOutcome
 from inferdoc.judging.model import Diagnosis
 from tests.incidents.alerts import NOW, alert, document_of, entered
