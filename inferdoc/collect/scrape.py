@@ -17,10 +17,8 @@ from urllib3.util.retry import Retry
 from inferdoc.collect.deadline import Deadline, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
-from inferdoc.collect.faults import describe
-from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page, ParseError
-from inferdoc.collect.session import OriginSession
+from inferdoc.collect.session import OriginSession, Room, describe, fitted
 from inferdoc.origins import without_secrets
 
 ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
