@@ -1,17 +1,76 @@
-"""Targets from Prometheus http_sd endpoints: JSON over HTTP, asked again and again, without holding up the scrapes."""
+"""Targets of a collector: from http_sd endpoints, and the share that one of several collectors takes."""
 
 from __future__ import annotations
 
 import json
+import re
 import threading
 import time
-from dataclasses import replace
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
 from inferdoc.collect.discovery import Target, TargetDocument, left_out, make_target, targets_from_file_sd
 from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
 from inferdoc.errors import NOT_JSON, ConfigError
 from inferdoc.origins import without_secrets
+
+
+class TargetProvider(Protocol):
+    """Says what to scrape; `inferdoc.collect.discovery.Discovery` is one."""
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What is wrong with the sources of targets now, one line each."""
+
+    def targets(self) -> Sequence[Target]:
+        """The targets as they stand now. Asked every few seconds."""
+
+
+_SHARD = re.compile(r"(\d+)/(\d+)\Z")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """One of several collectors. number: from 1 to `of`."""
+
+    number: int
+    of: int
+
+    @classmethod
+    def from_flag(cls, text: str) -> Shard:
+        """`2/4`, as `--shard` takes it. Raises ConfigError."""
+        numbers = _SHARD.match(text)
+        number, of = (int(each) for each in numbers.groups()) if numbers else (0, 0)
+        if not 1 <= number <= of:
+            raise ConfigError(f"--shard {text}: expected which of how many, such as 2/4")
+        return cls(number, of)
+
+    def has(self, target: Target) -> bool:
+        """Whether this collector takes a target."""
+        labels = target.labels
+        host = labels["instance"].rpartition(":")[0] or labels["instance"]
+        together = (labels.get("cluster", ""), labels["namespace"]) if labels.get("namespace") else (host,)
+        return zlib.crc32("\0".join(together).encode()) % self.of == self.number - 1
+
+
+class Sharded:
+    """The targets of a provider that one of several collectors takes."""
+
+    def __init__(self, provider: TargetProvider, shard: Shard) -> None:
+        self._provider, self._shard = provider, shard
+
+    @property
+    def problems(self) -> Sequence[str]:
+        """What is wrong with the sources of targets now, one line each."""
+        return self._provider.problems
+
+    def targets(self) -> Sequence[Target]:
+        """The targets of this collector as they stand now."""
+        return [target for target in self._provider.targets() if self._shard.has(target)]
+
 
 REFRESH_SECONDS = 60.0
 """The default of Prometheus."""
