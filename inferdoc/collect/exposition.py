@@ -25,6 +25,7 @@ from inferdoc.collect.grammar import (
 )
 from inferdoc.collect.layout_cache import LayoutCache, decode_values
 from inferdoc.collect.openmetrics_line import (
+    TextRules,
     read_scraped_metadata,
     read_scraped_sample,
     read_strict_metadata,
@@ -33,7 +34,6 @@ from inferdoc.collect.openmetrics_line import (
 from inferdoc.collect.openmetrics_rules import OpenMetricsRules
 from inferdoc.collect.problems import ProblemList
 from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
-from inferdoc.collect.text_rules import TextRules
 
 _DEFAULT_CACHE = LayoutCache()
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
