@@ -20,10 +20,9 @@ from typing import Protocol
 from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
 from inferdoc.collect.http_sd import TargetProvider
-from inferdoc.collect.keeping_up import KeepingUp
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
-from inferdoc.collect.scrape_series import page_to_store
+from inferdoc.collect.scrape_series import KeepingUp, page_to_store
 from inferdoc.errors import InferdocError, SourceError
 
 DEFAULT_WORKERS = 256

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from inferdoc.collect import collector
 from inferdoc.collect.collector import CollectStats, collect
 from inferdoc.collect.discovery import Discovery, Target, make_target
-from inferdoc.collect.keeping_up import KeepingUp
 from inferdoc.collect.scrape import ScrapeResult
+from inferdoc.collect.scrape_series import KeepingUp
 
 from .test_collector import Memory
 
