@@ -8,7 +8,7 @@ from math import sqrt
 
 from inferdoc.collect.samples import Labels
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.flow import FlowControl
+from inferdoc.simulate.gateway import FlowControl
 from inferdoc.simulate.items import Item, counter, gauge, histogram, labels
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router import RouterStats
