@@ -8,10 +8,10 @@ from math import ceil
 import msgspec
 import numpy as np
 
-from inferdoc.simulate.controllers import ScalerSpec
 from inferdoc.simulate.handle import FleetHandle
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec, PoolSpec
+from inferdoc.simulate.surroundings import ScalerSpec
 
 SPREAD = 0.1
 """Start-ups differ by this share of the usual time (own choice)."""

@@ -8,12 +8,12 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from inferdoc.simulate.controllers import FlowSpec
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.router import REFRESH, Router
 from inferdoc.simulate.scenario import RouterSpec
 from inferdoc.simulate.stats import Histogram
+from inferdoc.simulate.surroundings import FlowSpec
 from inferdoc.simulate.workload import Draft, Traffic
 
 
