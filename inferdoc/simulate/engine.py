@@ -11,8 +11,7 @@ import numpy as np
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
-from inferdoc.simulate.offload import HostTier
+from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, HostTier, Link
 from inferdoc.simulate.request import EngineRequest, RequestState
 from inferdoc.simulate.scheduler import Scheduler
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.offload import HostTier
+from inferdoc.simulate.link import HostTier
 from inferdoc.simulate.scenario_files import read_scenario
 from inferdoc.simulate.speculation import expected
 
