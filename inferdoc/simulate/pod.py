@@ -15,15 +15,16 @@ from inferdoc.simulate.hardware import (
     BANDWIDTH_SHARE,
     FLOP_SHARE,
     Health,
+    LockStep,
     MeasuredTime,
     PartsTime,
     Roofline,
     StepTime,
     model,
+    rank_for,
     tier,
 )
 from inferdoc.simulate.link import Link
-from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 

@@ -10,8 +10,7 @@ from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.engine import Engine
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import MeasuredTime, Roofline, tier
-from inferdoc.simulate.ranks import LockStep, rank_for
+from inferdoc.simulate.hardware import LockStep, MeasuredTime, Roofline, rank_for, tier
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario
