@@ -7,8 +7,8 @@ import pytest
 
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.link import HostTier
+from inferdoc.simulate.request import expected
 from inferdoc.simulate.scenario_files import read_scenario
-from inferdoc.simulate.speculation import expected
 
 POOL = "{{name: vllm, pods: 2, tier: h100-80, model: llama-3.1-8b{more}}}"
 TRAFFIC = """
