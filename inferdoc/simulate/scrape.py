@@ -11,11 +11,10 @@ from typing import Literal
 import numpy as np
 
 from inferdoc.collect.samples import Page
-from inferdoc.simulate.dcgm_page import Dcgm
+from inferdoc.simulate.dcgm_page import Dcgm, balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
-from inferdoc.simulate.kube_page import balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
