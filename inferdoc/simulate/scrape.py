@@ -16,10 +16,9 @@ from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.items import Item, Pages, gauge
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
 from inferdoc.simulate.surroundings import Surroundings
-from inferdoc.simulate.vllm_page import vllm_items
+from inferdoc.simulate.vllm_page import router_items, vllm_items
 
 BEFORE_RENAME = {"vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds"}
 """Old names that stood beside the new ones up to 0.11 (collectors/vllm.yaml, `formerly`)."""

@@ -7,8 +7,8 @@ import pytest
 
 from inferdoc.simulate.dcgm_page import kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario_files import read_scenario
+from inferdoc.simulate.vllm_page import router_items
 
 BASE = """
 id: small
