@@ -17,8 +17,7 @@ import pytest
 from inferdoc.collect import parse
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.items import Item
-from inferdoc.simulate.live import Live, text_page
-from inferdoc.simulate.output import write_file, write_openmetrics, write_store
+from inferdoc.simulate.output import Live, text_page, write_file, write_openmetrics, write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario, read_scenario, scenarios
 from inferdoc.simulate.scrape import FleetScraper, at_version, simulate
