@@ -26,8 +26,7 @@ from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.headroom.model import ForecastMoment, HeadroomClock
 from inferdoc.headroom.reading import PoolReading
 from inferdoc.prewarm.plan_options import MARGIN_SECONDS, lead_seconds
-from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.number import number
+from inferdoc.sizing.model import Predicted, number
 from inferdoc.times import rfc3339
 from inferdoc.words import figure, how_many
 

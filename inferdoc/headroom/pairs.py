@@ -18,8 +18,7 @@ from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phas
 from inferdoc.headroom.reading import PoolReading
 from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number
+from inferdoc.sizing.model import Predicted, SizedPart, number
 from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.words import figure
 

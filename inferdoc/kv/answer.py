@@ -28,8 +28,7 @@ from inferdoc.kv.sizes import (
     used_share,
 )
 from inferdoc.kv.sizes_part import TiersBelow, gains_part, memory_of, now_part, sizes_part, tiers_for_request
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import Inputs, number
+from inferdoc.sizing.model import Inputs, Predicted, SizedPart, number
 from inferdoc.source.prometheus_errors import shorten
 from inferdoc.version import __version__
 from inferdoc.words import figure, how_many

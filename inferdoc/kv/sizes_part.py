@@ -13,8 +13,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.kv.live import CachedPool
 from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, SIZES_TITLE, HitsAt, followed, used_share
 from inferdoc.sizing.build import ENDS
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number, part
+from inferdoc.sizing.model import Predicted, SizedPart, number, part
 from inferdoc.sizing.request import model_known, shape_named
 
 if TYPE_CHECKING:

@@ -24,8 +24,17 @@ from inferdoc.sizing.inputs import SizingInputs, TokenLength
 from inferdoc.sizing.live import BackTest
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
-from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, Predicted, SizeAnswer, SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number, part
+from inferdoc.sizing.model import (
+    SIZE_SCHEMA_ID,
+    Inputs,
+    LayoutLooked,
+    Predicted,
+    SizeAnswer,
+    SizedPart,
+    at_ends,
+    number,
+    part,
+)
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import figure, how_many
 

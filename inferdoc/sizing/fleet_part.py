@@ -10,8 +10,7 @@ from inferdoc.capacity.service_level import price_per_million_tokens, queued_tok
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered, kv_move_seconds, pool_pair, replicas_for
 from inferdoc.sizing.inputs import SizingInputs
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number, part
+from inferdoc.sizing.model import Inputs, Predicted, SizedPart, at_ends, number, part
 from inferdoc.sizing.replica import Replica
 
 MONEY = "money"

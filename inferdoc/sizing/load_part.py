@@ -20,8 +20,7 @@ from inferdoc.sizing.build import (
 )
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs, TrafficClass
-from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.number import Inputs, at_ends, number, part, widened
+from inferdoc.sizing.model import Inputs, Predicted, at_ends, number, part, widened
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import how_many
 
