@@ -28,7 +28,7 @@ from inferdoc.whatif.calibrate import (
 from inferdoc.whatif.live import APART, FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPair, ObservedPool
 from inferdoc.whatif.run_simulation import PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PairSetting, of_side
-from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
+from inferdoc.whatif.steps import answers_of, rates_of, traffic_of
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
