@@ -12,9 +12,8 @@ import numpy as np
 
 from inferdoc import __version__
 from inferdoc.bench import aiperf, guidellm, vllm_serve
-from inferdoc.bench.compare import ProductionPool, beside
+from inferdoc.bench.compare import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow, ProductionPool, beside
 from inferdoc.bench.curve import Curve, Fields, LoadLevel, behind, curves, of_one_model, rushed
-from inferdoc.bench.model import BENCH_SCHEMA_ID, BenchAnswer, BenchCurve, LevelRow
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import Pool
