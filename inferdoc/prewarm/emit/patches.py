@@ -15,8 +15,8 @@ from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import PREFIX, llm_service, merged, refuse_llm_service, scaled_object
 from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
 from inferdoc.prewarm.emit.registry import PrewarmTarget
+from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, pool_plan, rescaled, to_json
-from inferdoc.prewarm.record import own_floor
 
 FLOOR = "inferdoc_prewarm_floor_replicas"
 UNTIL = "inferdoc_prewarm_valid_until_timestamp_seconds"
