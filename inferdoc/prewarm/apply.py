@@ -17,7 +17,8 @@ from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.emit.base import CEILING, OURS, PART, TRIGGERS, ZONE, EmitOptions, chosen, fresh, stamps
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.keda import refuse_llm_service, refuse_scaled_object, settled_object, trigger
-from inferdoc.prewarm.emit.kinds import (
+from inferdoc.prewarm.emit.patches import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, refuse_object, values_of
+from inferdoc.prewarm.emit.registry import (
     SCALED_OBJECT,
     PatchTarget,
     TriggerPlace,
@@ -27,7 +28,6 @@ from inferdoc.prewarm.emit.kinds import (
     patch_target_of,
     put,
 )
-from inferdoc.prewarm.emit.patches import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, refuse_object, values_of
 from inferdoc.prewarm.kubectl import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 
