@@ -14,8 +14,15 @@ from typing import Any
 import requests
 
 from inferdoc.catalogue.cluster import Outcome
-from inferdoc.collect.deadline import Deadline, DeadlineWatch
-from inferdoc.collect.session import BodyTooLargeError, OriginSession, RedirectError, body_of, redirect_text
+from inferdoc.collect.session import (
+    BodyTooLargeError,
+    Deadline,
+    DeadlineWatch,
+    OriginSession,
+    RedirectError,
+    body_of,
+    redirect_text,
+)
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.escaping import one_line
 

@@ -14,11 +14,10 @@ import requests
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
-from inferdoc.collect.deadline import Deadline, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
 from inferdoc.collect.samples import Page, ParseError
-from inferdoc.collect.session import OriginSession, Room, describe, fitted
+from inferdoc.collect.session import Deadline, DeadlineWatch, OriginSession, Room, describe, fitted
 from inferdoc.origins import without_secrets
 
 ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"

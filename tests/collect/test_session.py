@@ -168,4 +168,4 @@ def test_no_other_module_opens_a_session_of_its_own():
     root = Path(inferdoc.__file__).parent
     opened = re.compile(r"requests\.(?:Session|get|post|put|request|head)\(|urlopen\(|HTTPAdapter\b|PoolManager\(")
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if opened.search(path.read_text("utf-8"))}
-    assert found == {"collect/deadline.py", "backtest/backfill.py"}
+    assert found == {"collect/session.py", "backtest/backfill.py"}
