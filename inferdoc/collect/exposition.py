@@ -23,7 +23,6 @@ from inferdoc.collect.grammar import (
     read_sample,
     read_seconds,
 )
-from inferdoc.collect.layout_cache import LayoutCache, decode_values
 from inferdoc.collect.openmetrics_line import (
     TextRules,
     read_scraped_metadata,
@@ -33,7 +32,7 @@ from inferdoc.collect.openmetrics_line import (
 )
 from inferdoc.collect.openmetrics_rules import OpenMetricsRules
 from inferdoc.collect.problems import ProblemList
-from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
+from inferdoc.collect.samples import NO_TIMESTAMP, Layout, LayoutCache, Page, ParseError, Series, decode_values
 
 _DEFAULT_CACHE = LayoutCache()
 _UNDECODABLE = re.compile("[\udc80-\udcff]")
