@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.incidents import runs
-from inferdoc.incidents.alert_rules import RuleTimes
+from inferdoc.incidents.intake import RuleTimes
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 
