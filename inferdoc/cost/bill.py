@@ -10,8 +10,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from inferdoc import __version__
-from inferdoc.capacity.disaggregation import LEAST_NVLINK
-from inferdoc.capacity.service_level import escalated_price, routed_price
+from inferdoc.capacity.service_level import LEAST_NVLINK, escalated_price, routed_price
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Term, Tier
 from inferdoc.config import Config

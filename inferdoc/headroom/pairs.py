@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
 from inferdoc.capacity.memory import kv_bytes_per_token
+from inferdoc.capacity.service_level import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod

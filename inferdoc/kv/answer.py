@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.disaggregation import reload_seconds_per_token
+from inferdoc.capacity.service_level import reload_seconds_per_token
 from inferdoc.errors import InferdocError
 from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, increases_by_label, pool_for_request
 from inferdoc.kv.sizes import (

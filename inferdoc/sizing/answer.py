@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
+from inferdoc.capacity.service_level import LEAST_NVLINK
 from inferdoc.capacity.step_time import best_draft_length, speculative_speedup
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.capacity.reuse import block_life_seconds
-from inferdoc.capacity.service_level import longest_stall_seconds
+from inferdoc.capacity.service_level import longest_stall_seconds, reload_seconds_per_token
 from inferdoc.capacity.step_time import ridge_tokens
 from inferdoc.sizing.build import (
     End,

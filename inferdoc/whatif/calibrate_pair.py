@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.disaggregation import transfer_seconds
+from inferdoc.capacity.service_level import transfer_seconds
 from inferdoc.simulate.link import Link
 from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
