@@ -23,7 +23,7 @@ from inferdoc.verify.model import UNDECIDED, VERIFICATION_SCHEMA_ID, MeasuredMov
 from inferdoc.version import __version__
 from inferdoc.whatif.answer import limits_for_request
 from inferdoc.whatif.live import FINISHED, ITL, PREFILL, PROMPT, STEP, TPOT, TTFT, ObservedPool, observed
-from inferdoc.whatif.model import WhatIfAnswer
+from inferdoc.whatif.predict import WhatIfAnswer
 from inferdoc.whatif.run_simulation import TimesCounted
 
 if TYPE_CHECKING:
