@@ -23,8 +23,7 @@ from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.forecast.calendar import Rows, fold, zone_of
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.headroom.model import ForecastMoment, HeadroomClock
-from inferdoc.headroom.reading import PoolReading
+from inferdoc.headroom.reading import ForecastMoment, HeadroomClock, PoolReading
 from inferdoc.prewarm.plan_options import MARGIN_SECONDS, lead_seconds
 from inferdoc.sizing.model import Predicted, number
 from inferdoc.times import rfc3339

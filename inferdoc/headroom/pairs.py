@@ -13,9 +13,8 @@ from inferdoc.capacity.service_level import APART_USE, COLOCATED_USE, Payoff, Ph
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod
-from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
-from inferdoc.headroom.reading import PoolReading
+from inferdoc.headroom.reading import ApartCondition, PhasesApart, PoolReading
 from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.model import Predicted, SizedPart, number
