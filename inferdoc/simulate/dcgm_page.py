@@ -12,8 +12,8 @@ from inferdoc.simulate.autoscaler import Autoscaler
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import INLET, RISE, workload
 from inferdoc.simulate.hardware import BANDWIDTH_SHARE, FLOP_SHARE, Roofline
-from inferdoc.simulate.items import Item, counter, gauge, labels
 from inferdoc.simulate.pod import Pod
+from inferdoc.simulate.stats import Item, counter, gauge, labels
 
 
 def cadvisor_items(pods: Sequence[Pod], now: float, namespace: str) -> Iterator[Item]:

@@ -18,9 +18,9 @@ from msgspec import structs
 from inferdoc.collect.samples import Labels, Layout
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.items import Item, series_of
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scrape import FleetScraper, Scraped, SimulatedTarget
+from inferdoc.simulate.stats import Item, series_of
 from inferdoc.store import Store
 
 

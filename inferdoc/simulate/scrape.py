@@ -14,9 +14,9 @@ from inferdoc.collect.samples import Page
 from inferdoc.simulate.dcgm_page import Dcgm, balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
-from inferdoc.simulate.items import Item, Pages, gauge
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec, Scenario
+from inferdoc.simulate.stats import Item, Pages, gauge
 from inferdoc.simulate.surroundings import Surroundings
 from inferdoc.simulate.vllm_page import router_items, vllm_items
 

@@ -8,11 +8,10 @@ from math import sqrt
 from inferdoc.collect.samples import Labels
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gateway import FlowControl
-from inferdoc.simulate.items import Item, counter, gauge, histogram, labels, summary
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.request import RequestState
 from inferdoc.simulate.router import RouterStats
-from inferdoc.simulate.stats import REASONS, together
+from inferdoc.simulate.stats import REASONS, Item, counter, gauge, histogram, labels, summary, together
 
 POOL = "sim-pool"
 
