@@ -22,7 +22,7 @@ import yaml
 from inferdoc.config import PROJECT_FILE, Config
 from inferdoc.generate.document import write, yaml_text
 from inferdoc.generate.provisioning import KUSTOMIZATION, kustomization
-from inferdoc.prewarm.emit.registry import PATCH_TARGETS, SCALED_OBJECT
+from inferdoc.prewarm.emit.kinds import PATCH_TARGETS, SCALED_OBJECT
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -17,8 +17,7 @@ from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.emit.base import CEILING, OURS, PART, TRIGGERS, ZONE, EmitOptions, chosen, fresh, stamps
 from inferdoc.prewarm.emit.cronjob import patch_command
 from inferdoc.prewarm.emit.keda import refuse_llm_service, refuse_scaled_object, settled_object, trigger
-from inferdoc.prewarm.emit.patches import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, refuse_object, values_of
-from inferdoc.prewarm.emit.registry import (
+from inferdoc.prewarm.emit.kinds import (
     SCALED_OBJECT,
     PatchTarget,
     TriggerPlace,
@@ -28,6 +27,7 @@ from inferdoc.prewarm.emit.registry import (
     patch_target_of,
     put,
 )
+from inferdoc.prewarm.emit.patches import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, refuse_object, values_of
 from inferdoc.prewarm.kubectl import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 

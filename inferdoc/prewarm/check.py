@@ -18,17 +18,8 @@ from inferdoc.forecast.calendar import zone_of
 from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
 from inferdoc.prewarm.emit.keda import PREFIX, untouched
-from inferdoc.prewarm.emit.registry import (
-    BY_WORD,
-    PatchTarget,
-    TriggerPlace,
-    emit,
-    look,
-    part_of,
-    patch_target_of,
-    place_on,
-    target_of,
-)
+from inferdoc.prewarm.emit.kinds import BY_WORD, PatchTarget, TriggerPlace, look, part_of, patch_target_of, place_on
+from inferdoc.prewarm.emit.registry import emit, target_of
 from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
 from inferdoc.prewarm.reference_check import MinuteSpan

@@ -22,7 +22,8 @@ from inferdoc.cli.prewarm import command
 from inferdoc.cluster.evidence import kubectl
 from inferdoc.cluster.pods import facts_of
 from inferdoc.prewarm.emit.base import EmitOptions
-from inferdoc.prewarm.emit.registry import PATCH_TARGETS, SCALED_OBJECT, PatchTarget, emit, put
+from inferdoc.prewarm.emit.kinds import PATCH_TARGETS, SCALED_OBJECT, PatchTarget, put
+from inferdoc.prewarm.emit.registry import emit
 from inferdoc.prewarm.plan import to_json
 from tests.packages.api_server import ApiServer, Asked, serving
 from tests.packages.built import build, one, program, rendered

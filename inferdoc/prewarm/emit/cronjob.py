@@ -28,7 +28,7 @@ from inferdoc.prewarm.emit.base import (
     stamps,
     to_yaml,
 )
-from inferdoc.prewarm.emit.registry import (
+from inferdoc.prewarm.emit.kinds import (
     SCALED_OBJECT,
     PatchTarget,
     TriggerPlace,

@@ -14,10 +14,9 @@ from typing import Any
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions, chosen, cron, fresh, labels, stamp_line, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, image_line
-from inferdoc.prewarm.emit.registry import (
+from inferdoc.prewarm.emit.kinds import (
     SCALED_OBJECT,
     SERVICE,
-    PrewarmTarget,
     TriggerPlace,
     in_domain,
     look,
@@ -27,6 +26,7 @@ from inferdoc.prewarm.emit.registry import (
     put,
     wrong_kind,
 )
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.kubectl import Settled, record_of, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow

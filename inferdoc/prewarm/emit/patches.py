@@ -13,7 +13,8 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import PREFIX, llm_service, merged, refuse_llm_service, scaled_object
-from inferdoc.prewarm.emit.registry import PatchTarget, PrewarmTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, pool_plan, rescaled, to_json
 

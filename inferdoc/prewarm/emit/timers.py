@@ -30,7 +30,8 @@ from inferdoc.prewarm.emit.base import (
     to_yaml,
 )
 from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, object_rule, rights
-from inferdoc.prewarm.emit.registry import PrewarmTarget, patch_target_of
+from inferdoc.prewarm.emit.kinds import patch_target_of
+from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
 from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
