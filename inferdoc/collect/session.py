@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import http.client
+import itertools
 import os
 import re
 import socket
@@ -14,7 +15,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cached_property
 from http.cookiejar import DefaultCookiePolicy
-from itertools import count
 from time import monotonic
 from typing import Any
 from urllib.parse import urljoin
@@ -85,7 +85,7 @@ class DeadlineWatch:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._heap: list[tuple[float, int, Deadline]] = []
-        self._numbers = count()
+        self._numbers = itertools.count()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="scrape-deadlines", daemon=True)
         self._thread.start()

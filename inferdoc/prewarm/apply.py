@@ -27,7 +27,8 @@ from inferdoc.prewarm.emit.kinds import (
     patch_target_of,
     put,
 )
-from inferdoc.prewarm.emit.patches import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, refuse_object, values_of
+from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
+from inferdoc.prewarm.emit.patches import refuse_object
 from inferdoc.prewarm.kubectl import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
 

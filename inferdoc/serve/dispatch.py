@@ -142,7 +142,7 @@ class Dispatcher:
         post = await asyncio.to_thread(runs.due, self.record, section.label, self.clock())
         if post is None:
             if not is_last:
-                await self._nap(news, runs.next_due, section.label)
+                await self._nap(news, runs.next_post_due, section.label)
             return is_last
         run, incident = await asyncio.to_thread(runs.about, self.record, post)
         try:

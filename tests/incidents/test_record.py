@@ -113,7 +113,7 @@ def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(recor
         tries.append(now - NOW)
         if runs.missed(record, due, "500", now, limit):
             break
-        now = runs.next_due(record, "slack")
+        now = runs.next_post_due(record, "slack")
     pauses = [after - before for before, after in pairwise(tries)]
     assert pauses[:5] == list(runs.PAUSES) and max(pauses) == runs.PAUSES[-1] and tries[-1] == limit
     assert runs.due(record, "slack", now + 10_000) is None and runs.due(record, "file", now).output == "file"
@@ -142,8 +142,8 @@ def test_a_clock_that_jumps_ahead_gives_no_message_up(record, sick, ahead):
     for _ in range(20):
         due = runs.due(record, "slack", now)
         assert due is not None and not runs.missed(record, due, "503", now, 86_400.0)
-        assert runs.next_due(record, "slack") > now, "a pause between two tries"
-        now = runs.next_due(record, "slack")
+        assert runs.next_post_due(record, "slack") > now, "a pause between two tries"
+        now = runs.next_post_due(record, "slack")
     assert runs.pending(record) == {"slack": 1, "file": 1}
 
 
@@ -156,7 +156,7 @@ def test_behind_a_message_that_was_given_up_the_next_one_is_too(record, sick):
     while due := runs.due(record, "slack", now):
         if runs.missed(record, due, "500", now, limit):
             given_up.append(now - NOW)
-        now = max(now, runs.next_due(record, "slack") or now)
+        now = max(now, runs.next_post_due(record, "slack") or now)
     assert len(given_up) == 2 and limit <= given_up[0] and given_up[1] <= limit + runs.PAUSES[-1]
 
 
