@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "parse": "exposition",
-    "LayoutCache": "layout_cache",
+    "LayoutCache": "samples",
     "read_openmetrics": "openmetrics_file",
     "Layout": "samples",
     "NO_TIMESTAMP": "samples",

@@ -1,7 +1,7 @@
 """Reads one scrape: Prometheus text format 0.0.4 or OpenMetrics 1.0.
 
 Three ways, each falling back on the next where a page is not plain enough for it: the template of a known
-layout (`layout_cache`), lines in the plainest form, and the careful reading of single lines (`grammar`).
+layout (`LayoutCache`), lines in the plainest form, and the careful reading of single lines (`grammar`).
 A fault in these must not lose a scrape: the parser of prometheus-client is the last resort.
 """
 
