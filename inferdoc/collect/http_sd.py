@@ -26,7 +26,7 @@ class TargetProvider(Protocol):
         """What is wrong with the sources of targets now, one line each."""
 
     def targets(self) -> Sequence[Target]:
-        """The targets as they stand now. Asked every few seconds."""
+        """The current targets. Read every few seconds."""
 
 
 _SHARD = re.compile(r"(\d+)/(\d+)\Z")
@@ -80,7 +80,7 @@ LIST_LIMIT = 32 << 20
 
 
 class HttpDiscovery:
-    """Asks an http_sd endpoint for its targets, and again every `refresh` seconds.
+    """Reads the targets of an http_sd endpoint every `refresh` seconds.
 
     The first call of `targets()` waits for the first answer. Later answers are fetched in a thread of their own, so
     that a slow endpoint delays nobody, and stand in the call after they came. An endpoint that fails keeps its last

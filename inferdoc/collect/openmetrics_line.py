@@ -29,7 +29,7 @@ _BOUNDED = {"histogram": ("le", ("", "_bucket", "_sum", "_count")), "summary": (
 
 
 class TextRules:
-    """Told every line of metadata in order, and the series above it; raises LineError at what breaks a rule."""
+    """Checks metadata lines in order, with the series above them; raises LineError for a broken rule."""
 
     def __init__(self) -> None:
         self._typed: set[str] = set()
@@ -60,11 +60,11 @@ class TextRules:
 
     def sample(self, series: Series) -> None:
         """A sample line: the bound of a bucket and a quantile are numbers."""
-        wanted = self._bounds.get(series.name)
-        if wanted is None:
+        bound_label = self._bounds.get(series.name)
+        if bound_label is None:
             return
         for label, value in series.labels:
-            if label == wanted:
+            if label == bound_label:
                 try:
                     read_number(value)
                 except LineError:

@@ -16,7 +16,7 @@ from .test_collector import Memory
 
 def test_what_it_says_and_when():
     said = []
-    told = KeepingUp(15.0, said.append, began=0.0)
+    told = KeepingUp(15.0, said.append, start=0.0)
     told.left_out(300)
     told.look(59.0, 1000)
     assert said == []
