@@ -10,7 +10,19 @@ import msgspec
 import numpy as np
 
 from inferdoc import __version__
-from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Guard, Margins, checks, guards, strictest, warm, words
+from inferdoc.canary.checks import (
+    DEFAULT_MARGINS,
+    GOOD,
+    Check,
+    Guard,
+    GuardAnswer,
+    Margins,
+    checks,
+    guards,
+    strictest,
+    warm,
+    words,
+)
 from inferdoc.canary.interval import ALIKE, ONE_SIDED, ArmsWatched, Ratio, ShareDifference, arms, compared, ratio
 from inferdoc.capacity.service_level import joint_share
 from inferdoc.catalogue.load import Catalogue
@@ -61,18 +73,6 @@ class CheckAnswer(msgspec.Struct, frozen=True):
     times: tuple[float, float, float] | None
     formula: str
     source: str
-
-
-class GuardAnswer(msgspec.Struct, frozen=True):
-    """Whether the groups are alike in one quantity."""
-
-    name: str
-    title: str
-    unit: str
-    candidate: float
-    stable: float
-    ratio: float
-    broken: bool
 
 
 class CanaryAnswer(JsonDocument, rename={"from_": "from"}):
@@ -139,10 +139,10 @@ def canary_for_request(
         _arm(groups.candidate, 0, answered, windows, requests, seconds),
         _arm(groups.stable, 1, answered, windows, requests, seconds),
         [_answer(one) for one in answered],
-        [GuardAnswer(g.name, g.title, g.unit, g.candidate, g.stable, g.ratio, g.broken) for g in alike],
+        [guard.shown for guard in alike],
         needed,
         reasons,
-        [*(words(guard) for guard in alike if guard.broken and words(guard) not in reasons), *lacking],
+        [*(words(guard) for guard in alike if guard.shown.broken and words(guard) not in reasons), *lacking],
         _assumed(limits, options),
     )
 
@@ -284,7 +284,7 @@ class CheckSeen:
 def decided(several: Sequence[CheckSeen], guards: Sequence[Guard], requests: float) -> tuple[Decision, list[str], int]:
     """The decision, why it is not known, and how many more requests of the candidate it takes (0 where more of them do
     not help)."""
-    broken = [guard for guard in guards if guard.broken]
+    broken = [guard for guard in guards if guard.shown.broken]
     void = [words(guard) for guard in broken if guard.voids == "any"]
     worse = [one for one in several if one.decision == "fail"]
     loaded = [words(guard) for guard in broken if guard.voids == "worse"]
