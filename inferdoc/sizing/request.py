@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import NOT_JSON, InferdocError
-from inferdoc.sizing.answer import answered
+from inferdoc.sizing.answer import answered, sizing_steps
 from inferdoc.sizing.choice import batch_job
 from inferdoc.sizing.fleet_part import GpuPrice
 from inferdoc.sizing.inputs import (
@@ -33,7 +33,7 @@ from inferdoc.sizing.inputs import (
     read_classes,
     read_length,
 )
-from inferdoc.sizing.live import LivePool, calibrated
+from inferdoc.sizing.live import BackTest, LivePool, calibrated
 from inferdoc.sizing.model import SizeAnswer
 from inferdoc.times import length_of
 from inferdoc.words import figure
@@ -54,16 +54,30 @@ WITHOUT_BF16 = ("t4",)
 def sized_for_request(
     options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
 ) -> SizeAnswer:
-    """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
-    for money. Raises InferdocError."""
+    """The sizing for the options of the command. like: a live pool, for what they leave open; prices: for money. Raises
+    InferdocError."""
+    return steps_for_request(options, catalogue, like, prices)[0]
+
+
+def steps_for_request(
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
+) -> tuple[SizeAnswer, list[tuple[str, str]]]:
+    """The sizing, and title and result of each step of the guide. Raises InferdocError."""
+    sizing, test = calibrated_inputs(options, catalogue, like)
+    answer = answered(sizing, test, _price(sizing, prices))
+    return answer, sizing_steps(sizing, answer)
+
+
+def calibrated_inputs(
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None
+) -> tuple[SizingInputs, BackTest | None]:
+    """The inputs of a sizing, with the shares that a live pool reaches and their back-test. Raises InferdocError."""
     if like is None:
-        sizing = sizing_inputs(options, catalogue)
-        return answered(sizing, price=_price(sizing, prices))
+        return sizing_inputs(options, catalogue), None
     if options.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
-    sizing = sizing_inputs(_with_live(options, like, catalogue), catalogue)
-    layout = Parallelism(options["tp"], options.get("pp") or 1, options.get("dp") or 1)
-    return answered(*calibrated(sizing, like, layout), _price(sizing, prices))
+    sizing = sizing_inputs(with_live(options, like, catalogue), catalogue)
+    return calibrated(sizing, like, Parallelism(options["tp"], options.get("pp") or 1, options.get("dp") or 1))
 
 
 def _price(sizing: SizingInputs, prices: PricesSection | None) -> GpuPrice | None:
@@ -72,8 +86,8 @@ def _price(sizing: SizingInputs, prices: PricesSection | None) -> GpuPrice | Non
     return None if prices is None or found is None else GpuPrice(found, prices.currency)
 
 
-def _with_live(options: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
-    """The options with the pool's own figures where none are given."""
+def with_live(options: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
+    """The options with the values of the pool where none are given. Raises InferdocError for another model or tier."""
     if options.get("model") is None and model_known(pool.model, catalogue) is None:
         raise InferdocError(
             f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
