@@ -123,10 +123,10 @@ def names() -> list[str]:
     return [*sorted(path.stem for path in STATES.glob("*.yaml")), *controls]
 
 
-def without_fleet(simulated: set[str]) -> list[str]:
-    """The section on the persistent issues that no simulated fleet shows. simulated: ids of the others."""
+def without_fleet(named: set[str]) -> list[str]:
+    """The section on the persistent issues that no fleet and no recording shows. named: ids of the others."""
     states = load_catalogue().standing.states
-    others = [f"| `{name}` | {states[name].title} |" for name in sorted(states.keys() - simulated)]
+    others = [f"| `{name}` | {states[name].title} |" for name in sorted(states.keys() - named)]
     return ["## Issues without a fleet", "", WITHOUT_FLEET, "", "| issue | title |", "| --- | --- |", *others]
 
 
@@ -150,7 +150,8 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
         said = ", ".join(f"`{name}`" for name, _ in row.states) or "nothing"
         early = ", ".join(f"`{name}`" for name in row.doubts)
         lines.append(f"| `{row.name}`: {row.title} | {said} | {early} |")
-    lines += ["", *without_fleet({str(row.expected) for row in wrong})]
+    named_ids = {str(row.expected) for row in wrong} | {name for _, row in real for name, _ in row.states}
+    lines += ["", *without_fleet(named_ids)]
     lines += [
         "",
         "## Recordings",

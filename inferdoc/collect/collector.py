@@ -19,10 +19,10 @@ from typing import Protocol
 
 from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
-from inferdoc.collect.http_sd import TargetProvider
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
 from inferdoc.collect.scrape_series import KeepingUp, page_to_store
+from inferdoc.collect.targets import TargetProvider
 from inferdoc.errors import InferdocError, SourceError
 
 DEFAULT_WORKERS = 256

@@ -248,7 +248,7 @@ def left_out(listed: TargetDocument) -> str:
 
 
 class TargetList(Protocol):
-    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.http_sd.HttpDiscovery`."""
+    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.targets.HttpDiscovery`."""
 
     @property
     def problems(self) -> list[str]:

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.collect.samples import Labels, Layout, Page, Series
+from inferdoc.simulate.engine_pages import POOL
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.simulate.surroundings import AllowList, LabelLayout, Surroundings
-from inferdoc.simulate.vllm_page import POOL
 
 ENGINES, ROUTER = "vllm", "llm-d-epp"
 """Jobs of the bare recording."""

@@ -11,10 +11,10 @@ import pytest
 
 import inferdoc
 from inferdoc.collect.discovery import make_target
-from inferdoc.collect.http_sd import HttpDiscovery
 from inferdoc.collect.probe import probe
 from inferdoc.collect.scrape import ScrapeOptions, Scraper
 from inferdoc.collect.session import OriginSession, RedirectError
+from inferdoc.collect.targets import HttpDiscovery
 from inferdoc.config import Config, load_config
 from inferdoc.errors import InferdocError
 from inferdoc.origins import origin_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from inferdoc.simulate.dcgm_page import kube_items
+from inferdoc.simulate.engine_pages import router_items
+from inferdoc.simulate.exporter_pages import kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.scenario_files import read_scenario
-from inferdoc.simulate.vllm_page import router_items
 
 BASE = """
 id: small

@@ -1,4 +1,4 @@
-"""The /metrics page of a vLLM API server, version 0.32, as a real one shows it."""
+"""The /metrics endpoints of a vLLM API server (0.32) and of the llm-d router (0.10), as real ones show them."""
 
 from __future__ import annotations
 
