@@ -86,10 +86,12 @@ class Compared(Lasting, frozen=True, kw_only=True):
 
 
 class Move(Compared, frozen=True, kw_only=True):
-    """rises (up): at least `ratio` times the baseline; falls: at most `ratio` times the baseline."""
+    """rises (up): at least `ratio` times the baseline; falls: at most `ratio` times the baseline. busy: steps at which
+    the signal is 0 are left out, so that traffic is compared as latencies are, which nobody has while idle."""
 
     ratio: float
     up: bool
+    busy: bool = False
 
 
 class Odd(Compared, frozen=True, kw_only=True):

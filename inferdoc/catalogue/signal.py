@@ -33,6 +33,7 @@ Telemetry = Literal[
     "recent_restarts",
     "restarts_in_an_hour",
     "router_restarts",
+    "router_cpu_throttled",
     "engine_ends",
 ]
 """What is worked out from the frame, the scrapes or the configuration, not read."""
@@ -213,10 +214,11 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class Marker(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """What shows that something was changed. kind: config, version, capacity; either labels of an info metric, or a
-    signal that moves only when somebody moves it."""
+    signal that moves only when somebody moves it. of_containers: it is of whatever runs, also of what serves nobody."""
 
     kind: Literal["config", "version", "capacity"]
     source: str
+    of_containers: bool = False
     info: str | None = None
     labels: tuple[str, ...] = ()
     signal: str | None = None

@@ -66,7 +66,7 @@ def _one(group: Sequence[Event]) -> Event:
     return replace(ranked[0], at=min(e.at for e in group), detail="; ".join(texts))
 
 
-WHO = ("cluster", "namespace", "pod", "instance", "engine")
+WHO = ("cluster", "namespace", "pod", "instance", "engine", "container")
 
 
 def marker_events(
@@ -82,7 +82,8 @@ def marker_events(
         else:
             for who, series in _by_entity(infos.get(str(marker.info), ()), context.view.lineage).items():
                 unit = units.get((who.member, who.engine)) or pods.get(who.member)
-                yield from _relabelled(context, marker, who, unit, series)
+                if unit is not None or not marker.of_containers:
+                    yield from _relabelled(context, marker, who, unit, series)
 
 
 def moves(context: Context, unit: Unit, signal: str) -> Iterator[tuple[int, float, float]]:
@@ -116,7 +117,7 @@ def _by_entity(series: Sequence[InfoSeries], lineage: Lineage) -> dict[Entity, l
         who = Entity.of(names, tuple(one.labels.get(n, "") for n in names))
         heir = lineage.heir(who.member)
         if heir != who.member:
-            who = Entity.of(("cluster", "namespace", "pod", "engine"), (*heir, who.engine))
+            who = Entity.of((*WHO[:3], *WHO[4:]), (*heir, who.engine, who.get("container")))
         found.setdefault(who, []).append(one)
     return found
 

@@ -299,11 +299,11 @@ def against_rows(
     return answer
 
 
-def needed_observations(far: np.ndarray, near: np.ndarray) -> np.ndarray:
+def needed_observations(far: np.ndarray | float, near: np.ndarray | float) -> np.ndarray:
     """float64[R]: events that a deviation takes, by how many times `far` is `near`. Three standard errors of the mean
     of as many exponentially distributed values are within the difference: one user on a slow engine has few."""
     with np.errstate(invalid="ignore", divide="ignore"):
-        needed = (SIGMAS / np.maximum(far / near - 1, 0)) ** 2
+        needed = (SIGMAS / np.maximum(np.divide(far, near) - 1, 0)) ** 2
     return np.asarray(np.clip(np.nan_to_num(needed, nan=MIN_OBSERVATIONS), FEWEST_OBSERVATIONS, MIN_OBSERVATIONS))
 
 

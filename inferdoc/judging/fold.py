@@ -106,7 +106,7 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
     order = sorted(causes, key=lambda c: (KIND_ORDER[c.recipe.kind], c.onset, -CERTAINTY[c.best.certainty]))
     roots: list[Cause] = []
     for cause in order:
-        if cause.recipe.kind == "unexplained" and any(_covers(root, cause) for root in roots):
+        if cause.recipe.kind == "unexplained" and any(_covers(root, cause, slack) for root in roots):
             continue
         outside = _local_host(roots, cause, ("local",)) if _comes_from_outside(cause) else None
         if outside is not None and outside.recipe.limit and cause.onset <= outside.onset + slack:
@@ -151,10 +151,10 @@ def _is_case_of(specific: Cause, general: Cause, slack: int) -> bool:
     return _holds_on_most(specific, general) and _lasts_with(specific, general, slack)
 
 
-def _covers(root: Cause, unexplained: Cause) -> bool:
-    """Whether a root, or what is folded under it, accounts for the place of a harm that has no recipe. What only a
-    router shows is the harm of any of the pods behind it."""
-    if root.recipe.kind == "telemetry":
+def _covers(root: Cause, unexplained: Cause, slack: int) -> bool:
+    """Whether a root, or what is folded under it, accounts for the place and the time of a harm that has no recipe.
+    What only a router shows is the harm of any of the pods behind it."""
+    if root.recipe.kind == "telemetry" or not _lasts_with(root, unexplained, slack):
         return False
     behind = all(m.above for m in unexplained.matches) and _same_family(root, unexplained)
     return behind or any(_touch(one, unexplained) for one in (root, *root.effects))

@@ -48,7 +48,7 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     matches = [v.match for by_unit in verdicts.values() for v in by_unit.values() if v.match is not None]
     odd = {m.unit for m in matches if m.recipe.kind == "unexplained"}
     matches += [match for match in breaches(context, recipes) if match.unit not in odd]
-    lasting = [match for match in matches if match.last >= context.view.begin and not _recovered(match, context)]
+    lasting = [match for match in matches if _in_window(match, context)]
     causes = group(_nearest(lasting, context), lambda pool, step: _serving(context, pool, step))
     roots = fold(causes, recipes, context.clock.window_steps)
     for root in roots:
@@ -64,7 +64,12 @@ def _again(cause: Cause, context: Context) -> list[Match]:
     times = context.at(None, first - apart), context.at(last + apart, None)
     found = (judge_recipe(cause.recipe, inside, [unit])[unit].match for inside in times)
     others = (one for one in found if one is not None and (one.last <= first - apart or one.onset >= last + apart))
-    return [one for one in others if one.last >= context.view.begin and not _recovered(one, context)]
+    return [one for one in others if _in_window(one, context)]
+
+
+def _in_window(match: Match, context: Context) -> bool:
+    """Whether it reaches into the window and is more than a restart."""
+    return match.last >= context.view.begin and not _recovered(match, context)
 
 
 def _serving(context: Context, pool: Pool, step: int) -> int:
@@ -84,14 +89,14 @@ def _ways(recipe: Recipe) -> list[Recipe]:
 
 
 def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
-    """On every unit the verdict of the way that begins first, where one holds that is more than a restart."""
+    """On every unit the verdict of the way that begins first, where one holds in the window."""
     of_ways = [judge_recipe(way, context, context.view.units) for way in ways]
     return {unit: _first([verdicts[unit] for verdicts in of_ways], context) for unit in context.view.units}
 
 
 def _first(verdicts: list[Verdict], context: Context) -> Verdict:
     matched = [v for v in verdicts if v.match is not None]
-    lasting = [v for v in matched if v.match is not None and not _recovered(v.match, context)]
+    lasting = [v for v in matched if v.match is not None and _in_window(v.match, context)]
     return min(lasting or matched or verdicts[:1], key=lambda v: v.match.onset if v.match is not None else 0)
 
 

@@ -89,13 +89,13 @@ def recent(frame: SignalFrame, within_ms: int = RECENT_MS) -> SignalMatrix | Non
     return SignalMatrix(counts.entities, _lately(_rises(counts.values), within_ms // frame.grid.step_ms))
 
 
-def of_routers(frame: SignalFrame) -> SignalMatrix | None:
-    """By namespace how often the router that restarts most often was started again within the last half hour."""
-    if LATELY not in frame:
+def of_routers(frame: SignalFrame, name: str) -> SignalMatrix | None:
+    """By namespace what a signal of pods shows of its routers: of several the highest value."""
+    if name not in frame:
         return None
     named = re.compile(load_identity().router_names)
     rows: dict[Entity, np.ndarray] = {}
-    for entity, row in zip(frame[LATELY].entities, frame[LATELY].values, strict=True):
+    for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
         if named.search(entity.pod) or named.search(entity.get("job")):
             place = Entity.of(("cluster", "namespace"), entity.member[:2])
             rows[place] = np.fmax(rows.get(place, row), row)

@@ -42,17 +42,18 @@ PREVIOUS = "previous"
 UNKNOWN = "the previous value"
 UNSET = ("", "None")
 
-Settings = Mapping[tuple[Key, str], Mapping[str, str]]
-"""Pod and engine -> labels."""
+CONTAINER = "container"
+Settings = Mapping[tuple[Key, str, str], Mapping[str, str]]
+"""Pod, engine and container -> labels."""
 
 
 def newest_settings(series: Iterable[InfoSeries]) -> Settings:
-    """The labels that each engine showed last. series: of one info metric, on one grid."""
-    newest: dict[tuple[Key, str], tuple[int, Mapping[str, str]]] = {}
+    """The labels that each engine and container showed last. series: of one info metric, on one grid."""
+    newest: dict[tuple[Key, str, str], tuple[int, Mapping[str, str]]] = {}
     for one in series:
         steps = np.flatnonzero(np.isfinite(one.values))
         entity = Entity.of_labels(one.labels)
-        place = entity.member, entity.engine
+        place = entity.member, entity.engine, one.labels.get(CONTAINER, "")
         if len(steps) and steps[-1] >= newest.get(place, (-1, {}))[0]:
             newest[place] = int(steps[-1]), one.labels
     return {place: labels for place, (_, labels) in newest.items()}
@@ -60,7 +61,7 @@ def newest_settings(series: Iterable[InfoSeries]) -> Settings:
 
 def settings_of(settings: Settings, pod: Key) -> Mapping[str, str]:
     """The labels of a pod: those of any of its engines, which are started with the same flags."""
-    return next((labels for (key, _), labels in settings.items() if key == pod), {})
+    return next((labels for (key, *_), labels in settings.items() if key == pod), {})
 
 
 def with_previous(text: str, flags: Sequence[str], shown: Mapping[str, str]) -> str:
@@ -94,9 +95,10 @@ def compare_settings(
             if reading.moved and name in frame:
                 newest = newest_settings(infos.get(str(reading.info), ()))
                 for row, entity in enumerate(frame[name].entities):
-                    own, before = newest.get((entity.member, entity.engine)), _former(newest, lineage, entity)
-                    if own is not None and before is not None:
-                        values, moved = frame[name].values[row], _moved(reading.moved, before, own)
+                    former = lineage.predecessor.get(entity.member)
+                    pairs = [] if former is None else _pairs(newest, former.key, entity)
+                    if pairs:
+                        values, moved = frame[name].values[row], max(_moved(reading.moved, *pair) for pair in pairs)
                         frame[name].values[row] = np.where(np.isfinite(values), float(moved), np.nan)
 
 
@@ -104,6 +106,8 @@ def _moved(labels: Sequence[str], before: Mapping[str, str], own: Mapping[str, s
     return sum(bool(before.get(name)) and bool(own.get(name)) and before[name] != own[name] for name in labels)
 
 
-def _former(newest: Settings, lineage: Lineage, entity: Entity) -> Mapping[str, str] | None:
-    before = lineage.predecessor.get(entity.member)
-    return None if before is None else newest.get((before.key, entity.engine))
+def _pairs(newest: Settings, former: Key, entity: Entity) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:
+    """What each container of an engine shows, after what the same container of the pod before it showed."""
+    own = {place[2]: labels for place, labels in newest.items() if place[:2] == (entity.member, entity.engine)}
+    before = {name: newest.get((former, entity.engine, name)) for name in own}
+    return [(then, own[name]) for name, then in before.items() if then is not None]

@@ -241,7 +241,9 @@ class Assembler:
             values[term] = rows if default is None else np.where(np.isnan(rows), default, rows)
         if signal.unit == "ratio":
             values = enough_events(reading, values, self.grid)
-        return SignalMatrix(entities, formula.evaluate(str(reading.formula), values))
+        events = _events(reading, values)
+        counts = None if events is None else events * self.grid.rate_ms / 1000.0
+        return SignalMatrix(entities, formula.evaluate(str(reading.formula), values), counts=counts)
 
     def _term(self, part: Term, signal: Signal) -> EntityTable:
         single = operand(part, signal.level)
@@ -262,28 +264,32 @@ class Assembler:
                 groups.setdefault(Entity.of(by, tuple(one.labels.get(n, "") for n in called)), []).append(one)
         table = EntityTable(self.grid.count)
         if groups:
-            rows = [_newest(members, _label_values(reading, members)) for members in groups.values()]
+            rows = [_moved(reading, members) if reading.moved else _newest(reading, members) for members in groups.values()]
             table.add(list(groups), np.vstack(rows))
         return self._matrix(table)
 
 
-def _newest(members: list[InfoSeries], numbers: list[float]) -> np.ndarray:
+def _newest(reading: Reading, members: list[InfoSeries]) -> np.ndarray:
     """At every step the number of the series with the largest value (the newest, where the value is a time)."""
     values = np.vstack([m.values for m in members])
     best = np.argmax(np.where(np.isnan(values), -np.inf, values), axis=0)
-    picked = np.asarray(numbers)[best]
+    picked = np.asarray([_label_value(reading, one.labels) for one in members])[best]
     return np.where(np.isnan(values).all(axis=0), np.nan, picked)
 
 
-def _label_values(reading: Reading, members: list[InfoSeries]) -> list[float]:
-    """The number of each label set of one entity."""
-    if not reading.moved:
-        return [_label_value(reading, one.labels) for one in members]
-    first = min(members, key=lambda one: int(np.argmax(np.isfinite(one.values)))).labels
-    return [
-        float(sum(bool(first.get(n)) and bool(one.labels.get(n)) and first[n] != one.labels[n] for n in reading.moved))
-        for one in members
-    ]
+CONTAINER = "container"
+
+
+def _moved(reading: Reading, members: list[InfoSeries]) -> np.ndarray:
+    """At every step how many labels have another value than what the same container showed first; of several
+    containers the most."""
+    first: dict[str, Mapping[str, str]] = {}
+    rows = []
+    for one in sorted(members, key=lambda one: int(np.argmax(np.isfinite(one.values)))):
+        before, now = first.setdefault(one.labels.get(CONTAINER, ""), one.labels), one.labels
+        count = sum(bool(before.get(n)) and bool(now.get(n)) and before[n] != now[n] for n in reading.moved)
+        rows.append(np.where(np.isfinite(one.values), float(count), np.nan))
+    return np.asarray(np.fmax.reduce(rows))
 
 
 def _label_value(reading: Reading, labels: Mapping[str, str]) -> float:

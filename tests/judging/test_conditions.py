@@ -76,6 +76,7 @@ RELATIVE: Cases = [
     ("means need a split", {"rises": 2, "average": True}, {"load": JUMP}, None),
 ]
 
+OFTEN_IDLE = wobble(np.where((np.arange(N) < CALM) & (np.arange(N) % 20 < 14), 0.0, 10.0), 0.1)
 EPISODE: Cases = [
     ("keeps growing", {"slope": 0.5}, {"load": GROWING}, True),
     ("grows too slowly", {"slope": 5}, {"load": GROWING}, False),
@@ -93,6 +94,8 @@ EPISODE: Cases = [
     ("too short to extrapolate", {"reaches": 150, "within": "10m"}, {"load": LAST_THREE}, None),
     ("no such signal to extrapolate", {"reaches": 150, "within": "10m"}, {"speed": FLAT}, None),
     ("means rise", {"rises": 2, "average": True}, {"load": wobble(JUMP, 0.2)}, True),
+    ("means rise from idle times", {"rises": 1.5, "average": True}, {"load": OFTEN_IDLE}, True),
+    ("means of busy times do not", {"rises": 1.5, "average": True, "busy": True}, {"load": OFTEN_IDLE}, False),
     ("means do not rise enough", {"rises": 4, "average": True}, {"load": wobble(JUMP, 0.2)}, False),
     ("means within their errors", {"rises": 1.2, "average": True}, {"load": wobble(step(10, 13), 2.0, seed=4)}, False),
     ("means fall", {"falls": 0.5, "average": True}, {"load": wobble(step(30, 10), 0.2)}, True),

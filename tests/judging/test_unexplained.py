@@ -124,6 +124,22 @@ def test_late_first_tokens_count_where_nobody_tells_the_length_of_prompts():
     assert hurt(rows) == [list(PODS)]
 
 
+def test_first_tokens_three_times_as_late_at_the_router_are_more_than_traffic():
+    rows = healthy()
+    rows["router_ttft_mean"] = {"p0": wobble(step(0.21, 1.3))}
+    rows["router_request_rate"] = {"p0": wobble(step(6.0, 12.0))}
+    assert hurt(rows) == [list(PODS)]
+
+
+def test_a_router_that_is_throttled_while_engines_are_on_time_is_the_bottleneck():
+    rows = healthy()
+    rows["router_ttft_mean"] = {"p0": wobble(step(0.21, 1.3))}
+    known = {name: catalogue().recipes[name] for name in ("router-overloaded", ODD.id)}
+    for share, first in ((0.02, ODD.id), (0.6, "router-overloaded")):
+        rows["router_cpu_throttled_share"] = {"p0": wobble(step(0.02, share))}
+        assert judge(scene(rows), known).roots[0].recipe.id == first
+
+
 def test_a_pod_that_comes_back_was_a_restart():
     rows = healthy()
     rows["target_up"]["p1"] = step(1.0, 0.0, until=CALM + 15)

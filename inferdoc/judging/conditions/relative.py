@@ -12,7 +12,7 @@ from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
-from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, shifts
+from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, needed_observations, shifts
 from inferdoc.judging.order import middles
 from inferdoc.judging.spans import NONE
 from inferdoc.judging.view import Trace, Unit
@@ -58,11 +58,17 @@ def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery
         outcomes |= zip(whole, _moved_rows(signal, context, whole, rule, left, values), strict=True)
     if split:
         values = context.baselines(signal, [query.unit for query in split], rule)
+        if condition.busy:
+            values = np.where(values == 0, np.nan, values)
         splits = np.array([query.split for query in split])
         if condition.average:
             lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in split])
-            means = zip(split, shifts(values, splits, lasts, context.clock), strict=True)
-            outcomes |= {query: _averaged(signal, context, query, rule, moved) for query, moved in means}
+            means = shifts(values, splits, lasts, context.clock)
+            events = _events(context.counts(signal, [query.unit for query in split]), splits, lasts, context)
+            outcomes |= {
+                query: _averaged(signal, context, query, rule, moved, seen)
+                for query, moved, seen in zip(split, means, events, strict=True)
+            }
         else:
             counts = context.counts(signal, [query.unit for query in split])
             rows = against_rows(values, splits, rule, context.clock, counts)
@@ -135,7 +141,19 @@ def _within_one_bucket(found: Deviation, series: Trace | None) -> bool:
     return abs(now - before) < 2
 
 
-def _averaged(signal: str, context: Context, query: UnitQuery, rule: Rule, moved: Shift | None) -> Outcome:
+def _events(counts: np.ndarray | None, splits: np.ndarray, lasts: np.ndarray, context: Context) -> list[float]:
+    """How many observations each row has from its split to its last step; inf where they are not counted."""
+    if counts is None:
+        return [np.inf] * len(splits)
+    steps = np.arange(counts.shape[1])
+    inside = (steps >= splits[:, np.newaxis]) & (steps <= lasts[:, np.newaxis])
+    seen = np.where(inside, np.nan_to_num(counts), 0.0).sum(axis=1) / context.clock.window_steps
+    return list(np.where(np.isfinite(counts).any(axis=1), seen, np.inf))
+
+
+def _averaged(
+    signal: str, context: Context, query: UnitQuery, rule: Rule, moved: Shift | None, events: float
+) -> Outcome:
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if moved is None or query.split is None:
         return Outcome(None, f"{title}: no baseline to compare with", signal, query.unit.name, measure)
@@ -145,7 +163,8 @@ def _averaged(signal: str, context: Context, query: UnitQuery, rule: Rule, moved
         else min(moved.before * rule.ratio, moved.before - rule.by)
     )
     beyond = moved.after >= limit if rule.up else moved.after <= limit
-    holds = beyond and abs(moved.errors) >= STANDARD_ERRORS
+    far, near = (moved.after, moved.before) if rule.up else (moved.before, moved.after)
+    holds = beyond and abs(moved.errors) >= STANDARD_ERRORS and events >= float(needed_observations(far, near))
     before, after = moved.before, moved.after
     if measure.endswith("/s"):  # aborted requests leave a gauge without being counted as finished
         before, after = max(0.0, before), max(0.0, after)
@@ -170,7 +189,7 @@ def explain(condition: Move) -> str:
     factor = "" if condition.ratio == 1.0 else f" to {condition.ratio:g} times its baseline"
     least = f" by at least {condition.by:g}" if condition.by else ""
     words = f"`{condition.signal}` {'rises' if condition.up else 'falls'}{' and'.join(filter(None, (factor, least)))}"
-    return words + (" on average" if condition.average else "")
+    return words + (" on average" if condition.average else "") + (" while there is any" if condition.busy else "")
 
 
 AVERAGED = "15m"

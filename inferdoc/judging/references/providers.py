@@ -77,6 +77,9 @@ DAYS: tuple[tuple[BaselineKind, int], ...] = (
 SAME = 1.2
 """At most so much worse than at the same hour yesterday is the rhythm of the day."""
 
+LEAST_KNOWN = 0.25
+"""Of the steps of a block: where fewer have a value, a deviation finds no baseline in it."""
+
 Family = tuple[str, str, str]
 Place = tuple[Family, str]
 """A pod, or under an empty name all pods of a model: those of before may have had other names."""
@@ -124,11 +127,14 @@ def _levels_of(session: Session, blocks: list[Grid]) -> list[Levels]:
     grid = replace(session.frame.grid, start_ms=begin, step_ms=step, count=(end - begin) // step + 1)
     frame = session.read(FELT, grid)
     steps = [np.searchsorted(grid.times_ms, (block.start_ms, block.end_ms + 1)).tolist() for block in blocks]
-    return [_levels(frame, first, stop) for first, stop in steps]
+    return [_levels(frame, first, stop, least=LEAST_KNOWN * (stop - first)) for first, stop in steps]
 
 
-def _levels(frame: SignalFrame, first: int, stop: int | None = None, names: Sequence[str] = FELT) -> Levels:
-    """The median of what users wait for, or of other signals, by pod and by model, between two steps."""
+def _levels(
+    frame: SignalFrame, first: int, stop: int | None = None, names: Sequence[str] = FELT, least: float = 1
+) -> Levels:
+    """The median of what users wait for, or of other signals, by pod and by model, between two steps; least: of so many
+    values."""
     parts: dict[tuple[Place, str], list[np.ndarray]] = {}
     for name in names:
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
@@ -138,7 +144,7 @@ def _levels(frame: SignalFrame, first: int, stop: int | None = None, names: Sequ
     levels: Levels = {}
     for (where, name), rows in parts.items():
         row = np.concatenate(rows)
-        if len(row):
+        if len(row) >= least:
             levels.setdefault(where, {})[name] = float(np.median(row))
     return levels
 
@@ -186,8 +192,12 @@ def first_minutes(session: Session) -> Lead | None:
     has_grown = sum(later for _, later in arrivals) > MORE_LOAD * sum(before for before, _ in arrivals)
     if has_grown or not any(_worse(now[pod], then[pod], WORSE) for pod in pods):
         return None
-    grid = replace(session.frame.grid, count=head)
-    return "history" if head <= view.begin else "calm-before", (grid.start_ms, grid.end_ms)
+    first = replace(session.frame.grid, count=head)
+    start_ms = first.start_ms
+    earlier_ms = first.end_ms - (clock.least_baseline - 1) * first.step_ms
+    if "up" in session.source.names(earlier_ms, start_ms - first.interval_ms):
+        start_ms = earlier_ms  # nothing is compared with less than a baseline
+    return "history" if head <= view.begin else "calm-before", (start_ms, first.end_ms)
 
 
 FIRST_SCRAPES = 2
