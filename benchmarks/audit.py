@@ -22,6 +22,7 @@ from benchmarks.stores import temporary_store
 from benchmarks.workers import results
 from inferdoc.audit.api import audit
 from inferdoc.audit.describe import cost_words
+from inferdoc.catalogue.load import load_catalogue
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario, scenarios
 from inferdoc.simulate.scrape import simulate
@@ -49,6 +50,7 @@ SHORT = (
     "They are shorter than a day; the last column lists the issues that `inferdoc audit` can evaluate only over a "
     "whole day."
 )
+WITHOUT_FLEET = "These need a manifest, an SLO, a restart or a day of load, which the fleets above do not have."
 RECORDED = """\
 Recordings of real vLLM engines (fixtures/recordings, fixtures/heldout) of a few minutes each, most with a fault that
 starts in the middle, and the recordings named on the command line. No issue was reported for:"""
@@ -121,6 +123,13 @@ def names() -> list[str]:
     return [*sorted(path.stem for path in STATES.glob("*.yaml")), *controls]
 
 
+def without_fleet(named: set[str]) -> list[str]:
+    """The section on the persistent issues that no fleet and no recording shows. named: ids of the others."""
+    states = load_catalogue().standing.states
+    others = [f"| `{name}` | {states[name].title} |" for name in sorted(states.keys() - named)]
+    return ["## Issues without a fleet", "", WITHOUT_FLEET, "", "| issue | title |", "| --- | --- |", *others]
+
+
 def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
     """The tables as Markdown."""
     wrong, well = [r for r in rows if r.expected], [r for r in rows if not r.expected]
@@ -141,6 +150,8 @@ def page(rows: list[Row], real: list[tuple[str, Row]]) -> str:
         said = ", ".join(f"`{name}`" for name, _ in row.states) or "nothing"
         early = ", ".join(f"`{name}`" for name in row.doubts)
         lines.append(f"| `{row.name}`: {row.title} | {said} | {early} |")
+    named_ids = {str(row.expected) for row in wrong} | {name for _, row in real for name, _ in row.states}
+    lines += ["", *without_fleet(named_ids)]
     lines += [
         "",
         "## Recordings",

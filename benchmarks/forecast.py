@@ -28,8 +28,8 @@ from measured import measured_line
 from process_cost import ProcessCost
 
 from inferdoc.forecast import engine
+from inferdoc.forecast.agenda import from_csv
 from inferdoc.forecast.calendar import fold, local_seconds, zone_of
-from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm.backtest import Report, Trial, backtest

@@ -32,10 +32,10 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.slo import Slo
 from inferdoc.config import Config
 from inferdoc.config_sections import SloSection
-from inferdoc.headroom.model import HeadroomAnswer, PoolHeadroom
+from inferdoc.headroom.reading import HeadroomAnswer, PoolHeadroom
 from inferdoc.headroom.request import headroom_for_request
 from inferdoc.simulate import fleet as simulated
-from inferdoc.simulate.capacity import sustainable
+from inferdoc.simulate.autoscaler import sustainable
 from inferdoc.simulate.scenario import Exporters, FaultSpec, Length, PoolSpec, Scenario, Stream
 from inferdoc.slo.history import History, read_history
 from inferdoc.source.open import open_source

@@ -23,8 +23,7 @@ from breaks import consumer, office
 from forecast import AHEAD, TRAIN_DAYS, correlated_noise
 from measured import measured_line
 
-from inferdoc.forecast.agenda import dates_of
-from inferdoc.forecast.csvfile import from_csv
+from inferdoc.forecast.agenda import dates_of, from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import DAY, LoadSeries
 

@@ -24,8 +24,7 @@ import yaml
 from measured import measured_line
 from msgspec import structs
 
-from inferdoc.simulate.live import Live
-from inferdoc.simulate.output import write_file
+from inferdoc.simulate.output import Live, write_file
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import scrape_all

@@ -33,7 +33,7 @@ from measured import measured_line
 
 from inferdoc.catalogue.content import content_root
 from inferdoc.generate.pack import CAUSE_INTERVAL, RECORDING, RULES, USUAL_INTERVAL
-from inferdoc.simulate.live import Live
+from inferdoc.simulate.output import Live
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 from inferdoc.times import length_of
 from tests import prometheus_server

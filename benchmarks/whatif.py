@@ -44,8 +44,7 @@ from inferdoc.simulate.workload import scaled
 from inferdoc.source.open import open_source
 from inferdoc.whatif.answer import calibrated_as_observed, changed_for_request
 from inferdoc.whatif.live import observed_for_request
-from inferdoc.whatif.model import SAME
-from inferdoc.whatif.predict import QUANTITIES, Calibrated, Prediction, move_of, plays_now, predicted, value_of
+from inferdoc.whatif.predict import QUANTITIES, SAME, Calibrated, Prediction, move_of, plays_now, predicted, value_of
 from inferdoc.whatif.run_simulation import PlayedPool, played
 from inferdoc.whatif.setting import settings_for_request, side_of
 from inferdoc_dev.incidents.recording import record

@@ -14,13 +14,13 @@ import pytest
 from inferdoc.backtest.recording import FILE, read_labels
 from inferdoc.bench.request import _documents
 from inferdoc.cluster import pods, port_forward
-from inferdoc.collect.http_sd import HttpDiscovery
 from inferdoc.collect.probe import probe
+from inferdoc.collect.targets import HttpDiscovery
 from inferdoc.errors import InferdocError
 from inferdoc.generate.boards import _load
 from inferdoc.incidents import capsule
+from inferdoc.incidents.capsule import diagnosis_named
 from inferdoc.incidents.model import AlertScope
-from inferdoc.incidents.open_diagnosis import diagnosis_named
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references import stored
 from inferdoc.prewarm import kubectl

@@ -28,7 +28,7 @@ MOST: dict[str, int] = {
     "inferdoc/catalogue": 1,
     "inferdoc/cli": 5,
     "inferdoc/cluster": 1,
-    "inferdoc/collect": 68,
+    "inferdoc/collect": 1,
     "inferdoc/headroom": 3,
     "inferdoc/incidents": 14,
     "inferdoc/judging": 48,

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
-from inferdoc.canary.interval import ALIKE, ratio
-from inferdoc.canary.pairs import ArmCounts, ArmsWatched
+from inferdoc.canary.interval import ALIKE, ArmCounts, ArmsWatched, ratio
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.signal import Term
 from inferdoc.slo.attainment import FAILED, REFUSED, SERVED
-from inferdoc.slo.objective import Objective
+from inferdoc.slo.model import Objective
 from inferdoc.source.frame import Entity
 from inferdoc.source.plan import BY
 from inferdoc.source.reads import Read
@@ -21,10 +21,9 @@ from inferdoc.words import figure
 STARTED = "process_start_time_seconds"
 
 
-@dataclass(frozen=True)
-class Guard:
-    """One quantity in both groups. ratio: candidate over stable; broken: it differs by more than is alike, and not by
-    chance; voids: which answer it takes away: any, or that the candidate is worse."""
+class GuardAnswer(msgspec.Struct, frozen=True):
+    """One quantity in both groups. ratio: candidate over stable; broken: the ratio differs by more than chance and by
+    more than what counts as alike."""
 
     name: str
     title: str
@@ -33,6 +32,13 @@ class Guard:
     stable: float
     ratio: float
     broken: bool
+
+
+@dataclass(frozen=True)
+class Guard:
+    """A quantity and the decision that it voids if it is broken: any, or that the candidate is worse."""
+
+    shown: GuardAnswer
     voids: str
     because: str
 
@@ -80,7 +86,8 @@ def _of(watched: ArmsWatched, one: _Quotient, windows: np.ndarray) -> Guard | No
         return None
     candidate, stable = (float(value) for value in above.sum(axis=1) / below.sum(axis=1))
     broken = times.low > 1 + ALIKE or times.high < 1 - ALIKE  # for sure
-    return Guard(one.name, one.title, one.unit, candidate, stable, times.value, broken, one.voids, one.because)
+    shown = GuardAnswer(one.name, one.title, one.unit, candidate, stable, times.value, broken)
+    return Guard(shown, one.voids, one.because)
 
 
 def _load(watched: ArmsWatched, windows: np.ndarray, requests: np.ndarray) -> Guard | None:
@@ -92,7 +99,8 @@ def _load(watched: ArmsWatched, windows: np.ndarray, requests: np.ndarray) -> Gu
     times = candidate / stable
     voids = "worse" if times > 1 else "none"
     because = "slower may be the load alone" if times > 1 else "at its full share it may be slower"
-    return Guard("load", "requests a pod", "1/s", candidate, stable, times, abs(times - 1) > ALIKE, voids, because)
+    shown = GuardAnswer("load", "requests a pod", "1/s", candidate, stable, times, abs(times - 1) > ALIKE)
+    return Guard(shown, voids, because)
 
 
 def warm(watched: ArmsWatched, warmup_seconds: float) -> np.ndarray:
@@ -115,8 +123,9 @@ def warm(watched: ArmsWatched, warmup_seconds: float) -> np.ndarray:
 
 def words(guard: Guard) -> str:
     """In words: "mean prompt: 1,200 tokens, and 900 tokens of the stable pods: ..."."""
-    each = f"{figure(guard.candidate, guard.unit)}, {figure(guard.stable, guard.unit)} on the stable pods"
-    return f"{guard.title} of the candidate: {each}: {guard.because}"
+    shown = guard.shown
+    each = f"{figure(shown.candidate, shown.unit)}, {figure(shown.stable, shown.unit)} on the stable pods"
+    return f"{shown.title} of the candidate: {each}: {guard.because}"
 
 
 HISTOGRAMS = {

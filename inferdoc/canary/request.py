@@ -4,27 +4,101 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import numpy as np
 
 from inferdoc import __version__
-from inferdoc.canary.checks import DEFAULT_MARGINS, GOOD, Check, Guard, Margins, checks, guards, strictest, warm, words
-from inferdoc.canary.interval import ALIKE, ONE_SIDED, Ratio, ShareDifference, compared, ratio
-from inferdoc.canary.model import CANARY_SCHEMA_ID, ArmSeen, CanaryAnswer, CheckAnswer, Decision, GuardAnswer
-from inferdoc.canary.pairs import ArmsWatched, arms
+from inferdoc.canary.checks import (
+    DEFAULT_MARGINS,
+    GOOD,
+    Check,
+    Guard,
+    GuardAnswer,
+    Margins,
+    checks,
+    guards,
+    strictest,
+    warm,
+    words,
+)
+from inferdoc.canary.interval import ALIKE, ONE_SIDED, ArmsWatched, Ratio, ShareDifference, arms, compared, ratio
 from inferdoc.capacity.service_level import joint_share
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config
 from inferdoc.errors import ExitCode
 from inferdoc.fleet.members import Member, assignments_of
+from inferdoc.json_document import JsonDocument
 from inferdoc.judging.model import stamp
 from inferdoc.judging.request import matcher
 from inferdoc.slo.history import read_history
-from inferdoc.slo.objective import ERRORS, Objective, objectives
+from inferdoc.slo.model import ERRORS, Objective, objectives
 from inferdoc.source.identified import Identified
 from inferdoc.times import length_of
 from inferdoc.words import figure, how_many, lasting
+
+CANARY_SCHEMA_ID = "inferdoc.canary/v1"
+Decision = Literal["pass", "fail", "unknown"]
+
+
+class ArmSeen(msgspec.Struct, frozen=True):
+    """One group. goodput: requests/s of a pod that kept all promises, at least and at most; None without both."""
+
+    pods: list[str]
+    requests: int
+    requests_per_second: float
+    goodput: tuple[float, float] | None
+
+
+class CheckAnswer(msgspec.Struct, frozen=True):
+    """One question. limit: seconds at which is counted; candidate, stable: bad shares; difference, low, high, margin:
+    shares (0.01 = one point); needed: requests of the candidate in all that would decide; design: the design effect;
+    times: mean latency over that of the stable pods, low end, value and high end, where it counts."""
+
+    name: str
+    title: str
+    kind: str
+    limit: float | None
+    decision: Decision
+    candidate: float
+    stable: float
+    difference: float
+    low: float
+    high: float
+    margin: float
+    events: tuple[int, int]
+    design: float
+    needed: int
+    times: tuple[float, float, float] | None
+    formula: str
+    source: str
+
+
+class CanaryAnswer(JsonDocument, rename={"from_": "from"}):
+    """Everything. from, until: the windows that were compared; interval: how often the intervals hold
+    the true difference (0..1); needed: more requests of the candidate; reasons: why it is not known; assumed: what
+    nobody gave."""
+
+    schema: str
+    inferdoc_version: str
+    source: str
+    from_: str
+    until: str
+    windows: int
+    window_seconds: float
+    decision: Decision
+    interval: float
+    summary: str
+    candidate: ArmSeen
+    stable: ArmSeen
+    checks: list[CheckAnswer]
+    guards: list[GuardAnswer]
+    needed: int
+    reasons: list[str]
+    notes: list[str]
+    assumed: list[str]
+
 
 FORMULA = (
     "bad / all of the candidate less bad / all of the stable pods in the same windows; Newcombe's interval over "
@@ -65,10 +139,10 @@ def canary_for_request(
         _arm(groups.candidate, 0, answered, windows, requests, seconds),
         _arm(groups.stable, 1, answered, windows, requests, seconds),
         [_answer(one) for one in answered],
-        [GuardAnswer(g.name, g.title, g.unit, g.candidate, g.stable, g.ratio, g.broken) for g in alike],
+        [guard.shown for guard in alike],
         needed,
         reasons,
-        [*(words(guard) for guard in alike if guard.broken and words(guard) not in reasons), *lacking],
+        [*(words(guard) for guard in alike if guard.shown.broken and words(guard) not in reasons), *lacking],
         _assumed(limits, options),
     )
 
@@ -210,7 +284,7 @@ class CheckSeen:
 def decided(several: Sequence[CheckSeen], guards: Sequence[Guard], requests: float) -> tuple[Decision, list[str], int]:
     """The decision, why it is not known, and how many more requests of the candidate it takes (0 where more of them do
     not help)."""
-    broken = [guard for guard in guards if guard.broken]
+    broken = [guard for guard in guards if guard.shown.broken]
     void = [words(guard) for guard in broken if guard.voids == "any"]
     worse = [one for one in several if one.decision == "fail"]
     loaded = [words(guard) for guard in broken if guard.voids == "worse"]

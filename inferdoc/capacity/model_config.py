@@ -9,17 +9,17 @@ from typing import Any, Literal, NamedTuple, TypeVar
 from inferdoc.errors import InferdocError
 
 Kind = TypeVar("Kind")
-Mixer = Literal["full", "window", "delta", "kimi", "lightning", "mamba", "mamba1", "parallel", "none"]
+Mixer = Literal["full", "window", "delta", "kimi", "lightning", "mamba", "mamba1", "parallel", "conv", "none"]
 """full, window: attention over all or over the last tokens; delta: gated delta rule (Qwen3-Next); lightning: linear
 attention of MiniMax; kimi: Kimi Delta Attention; mamba, mamba1: Mamba 2 and 1; parallel: full attention beside Mamba 2
-(Falcon-H1)."""
+(Falcon-H1); conv: short convolution (LFM2)."""
 Feed = Literal["dense", "experts", "both", "none"]
 
 MIXERS: dict[str, Mixer] = {
     "full_attention": "full", "attention": "full", "global": "full", "deepseek_sparse_attention": "full",
     "indexed_attention": "full",
     "sliding_attention": "window", "chunked_attention": "window", "local": "window",
-    "linear_attention": "delta", "mamba": "mamba", "mamba2": "mamba",
+    "linear_attention": "delta", "mamba": "mamba", "mamba2": "mamba", "conv": "conv",
 }  # fmt: skip
 """Entry of layer_types -> mixer."""
 WHOLE_LAYER: dict[str, tuple[Mixer, Feed]] = {
@@ -46,6 +46,8 @@ def plan_layers(config: ModelConfig) -> list[Layer]:
     for key in ("hybrid_override_pattern", "layers_block_type"):
         if key in config.keys:
             return _whole_layers(config, key)
+    if config.kind == "longcat_flash":  # each layer has two attention and two dense parts, and experts beside the first
+        return [Layer("full", "both"), Layer("full", "dense")] * config.positive("num_layers", most=MOST_LAYERS // 2)
     layers = config.positive("num_hidden_layers", most=MOST_LAYERS)
     return [Layer(*pair) for pair in zip(_mixers(config, layers), _feeds(config, layers), strict=True)]
 
@@ -78,6 +80,9 @@ def _mixers(config: ModelConfig, layers: int) -> Sequence[Mixer]:
     if (listed := config.keys.get("linear_attn_config.full_attn_layers")) is not None:
         attends = _whole(config, "linear_attn_config.full_attn_layers", listed)
         return ["full" if index + 1 in attends else "kimi" for index in range(layers)]
+    if (listed := config.keys.get("full_attn_idxs")) is not None:
+        attends = _whole(config, "full_attn_idxs", listed)
+        return ["full" if index in attends else "conv" for index in range(layers)]
     if config.kind == "bamba":
         config.refuse("attn_layer_indices", "expected the layers with attention")
     types = config.per_layer("layer_types", layers)
@@ -128,6 +133,9 @@ def _feeds(config: ModelConfig, layers: int) -> Sequence[Feed]:
     sparse = set(range(first, layers))
     if listed := config.keys.get("moe_layers"):
         sparse &= _whole(config, "moe_layers", listed)
+    if text := config.word("moe_layers_enum"):
+        numbers = [int(each) if each.strip().isdecimal() else None for each in text.split(",")]
+        sparse &= _whole(config, "moe_layers_enum", numbers)
     every = config.keys.get("moe_layer_freq")
     if isinstance(every, list):
         flags = config.per_layer("moe_layer_freq", layers) or []
@@ -172,7 +180,8 @@ PLAIN_TYPES = frozenset({
     "qwen3_vl_text", "qwen3_vl_moe_text", "qwen2_vl_text", "qwen2_5_vl_text", "qwen3_5_text", "qwen3_5_moe_text",
     "gemma", "gemma2", "gemma3_text", "gemma4_text", "cohere", "cohere2", "glm", "glm4", "hunyuan_v1_dense",
     "ministral3", "exaone_moe", "solar_open", "flex_olmo", "apertus", "bailing_moe", "bailing_moe_v2", "falcon_h1",
-    "glm4v_text", "glm4v_moe_text", "hunyuan_v1_moe", "jamba", "kimi_linear",
+    "glm4v_text", "glm4v_moe_text", "hunyuan_v1_moe", "jamba", "kimi_linear", "lfm2", "lfm2_moe", "longcat_flash",
+    "step3_text",
 })  # fmt: skip
 """model_type of language models whose layers are those that the keys describe."""
 WRAPPERS = frozenset({
@@ -205,9 +214,20 @@ CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
         "mamba_d_state": 16, "mamba_d_conv": 4, "mamba_expand": 2,
     },
     "starcoder2": {"hidden_act": "gelu_pytorch_tanh"},
+    "longcat_flash": {"zero_expert_num": 256},
+    "step3_text": {"first_k_dense_replace": 1},
 }  # fmt: skip
 """What the configuration class of a model_type (Transformers) takes where its config.json leaves a key out."""
-TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid", "jamba")
+RENAMED: Mapping[str, Mapping[str, str]] = {
+    "lfm2": {"block_ff_dim": "intermediate_size", "tie_embedding": "tie_word_embeddings"},
+    "lfm2_moe": {"num_dense_layers": "first_k_dense_replace", "tie_embedding": "tie_word_embeddings"},
+    "longcat_flash": {"ffn_hidden_size": "intermediate_size", "expert_ffn_hidden_size": "moe_intermediate_size"},
+    "step3_text": {"num_attention_groups": "num_key_value_heads", "max_seq_len": "max_position_embeddings"},
+}
+"""Keys of a model_type that stand for a usual one."""
+ARCHITECTURES = {"LongcatFlashForCausalLM": "longcat_flash"}
+"""model_type of a config.json that has none."""
+TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid", "jamba", "lfm2")
 """model_types whose output layer is the embedding unless the config says otherwise."""
 STRUCTURE = re.compile(
     r"layer|expert|moe|head|dim|size|rank|window|attn|attention|sparse|mamba|ssm|conv|pattern|block|ratio|compress|"
@@ -256,6 +276,8 @@ READ = frozenset({
     "attn_layer_period", "attn_layer_offset", "expert_layer_period", "expert_layer_offset", "mamba_dt_rank",
     "mamba_d_ssm", "linear_attn_config.full_attn_layers", "linear_attn_config.kda_layers",
     "linear_attn_config.num_heads", "linear_attn_config.head_dim", "linear_attn_config.short_conv_kernel_size",
+    "num_layers", "zero_expert_num", "moe_layers_enum", "share_q_dim", "conv_L_cache", "full_attn_idxs", "conv_dim",
+    "conv_dim_out", "block_dim", "num_heads", "block_auto_adjust_ff_dim", "block_multiple_of",
     "num_shared_expert", "downsample_ratio", "spatial_merge_size",
     "mtp_hybrid_override_pattern", "mtp_layers_block_type", "mtp_use_dedicated_embeddings", "use_mtp",
 })  # fmt: skip
@@ -263,7 +285,7 @@ READ = frozenset({
 
 INERT_VALUES: Mapping[str, Any] = {
     "order_of_interleaved_layers": "local_attn_first", "full_attn_mod": 1, "interpolate_factor": 1,
-    "mamba_use_mlp": True, "use_mixed_mlp_moe": True,
+    "mamba_use_mlp": True, "use_mixed_mlp_moe": True, "attention_method": "MLA", "zero_expert_type": "identity",
 }  # fmt: skip
 """Keys that change nothing with this value."""
 SWITCHES: Mapping[str, tuple[str, ...]] = {
@@ -286,7 +308,9 @@ class ModelConfig:
         for key, value in self._mapping(name, own.pop("linear_attn_config", None)).items():
             own[f"linear_attn_config.{key}"] = value
         self.name = name
-        self.kind = str(own.get("model_type") or "")
+        named = own.get("architectures")
+        architecture = str(named[0]) if isinstance(named, list) and named else ""
+        self.kind = str(own.get("model_type") or ARCHITECTURES.get(architecture, ""))
         outer = str(keys.get("model_type") or "")
         if outer == self.kind and outer in WRAPPERS:
             self.kind = f"{outer}_text"
@@ -294,6 +318,9 @@ class ModelConfig:
         for switch, words in SWITCHES.items():
             if given.get(switch, True) in OFF:
                 given = {key: value for key, value in given.items() if key not in (switch, *words)}
+        for key, usual in RENAMED.get(self.kind, {}).items():
+            if key in given:
+                given[usual] = given.pop(key)
         self.keys: Mapping[str, Any] = {**CLASS_DEFAULTS.get(self.kind, {}), **given}
         self._refuse_foreign(outer if nested else "")
 

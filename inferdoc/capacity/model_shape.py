@@ -21,7 +21,7 @@ from inferdoc.capacity.model_weights import (
 from inferdoc.capacity.quantisation import CheckpointBytes, checkpoint_bytes
 from inferdoc.errors import InferdocError
 
-LINEAR = ("delta", "kimi", "lightning", "mamba", "mamba1", "parallel")
+LINEAR = ("delta", "kimi", "lightning", "mamba", "mamba1", "parallel", "conv")
 """Mixers whose state has one size for every request."""
 STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
 MOST_PREDICTION = 8
@@ -99,8 +99,13 @@ def shape_of(
     heads = config.positive("num_attention_heads")
     if heads > hidden:
         config.refuse("num_attention_heads", f"{heads} heads of a hidden size of {hidden}")
+    for key, usual in (("block_dim", hidden), ("conv_dim", hidden), ("conv_dim_out", hidden), ("num_heads", heads)):
+        if config.number(key, usual) != usual:
+            config.refuse(key, f"expected {usual}")
     kv = _kv_layers(config, plan)
     experts, chosen = config.first(EXPERTS), config.first(CHOSEN)
+    if zero := config.number("zero_expert_num", 0):  # a token that chooses one of these computes nothing for it
+        chosen = round(chosen * experts / (experts + zero))
     if experts and not 0 < chosen <= experts:
         raise InferdocError(
             f"{name}: {experts} experts, of which a token chooses {chosen}: num_experts_per_tok is wrong"
@@ -111,7 +116,8 @@ def shape_of(
     outside = float(sum(each.parameters for each in matrices if "." not in each.name))
     published, exact = checkpoint_bytes(config, matrices, quantisation), False
     if weights is not None and published is not None:
-        published, exact = _as_indexed(config, published, weights, len(plan)), True
+        layers = len(plan) // 2 if config.kind == "longcat_flash" else len(plan)
+        published, exact = _as_indexed(config, published, weights, layers), True
     return ModelShape(
         name,
         parameters,
@@ -185,6 +191,8 @@ def _state_bytes(config: ModelConfig, mixer: str) -> float:
             kept * (2 * keys + values) * 2.0
             + values * (keys // config.positive("linear_num_key_heads")) * STATE_BYTES[kind]
         )
+    if mixer == "conv":
+        return (config.positive("conv_L_cache", 3) - 1) * config.positive("hidden_size") * 2.0
     if mixer == "kimi":
         heads, head, kernel = kimi_shape(config)
         return (kernel - 1) * 3 * heads * head * 2.0 + heads * head**2 * 4.0

@@ -60,7 +60,13 @@ def mixer_shape(config: ModelConfig, mixer: Mixer) -> MixerShape:
 
 def feed_width(config: ModelConfig) -> int:
     """Width of the dense feed-forward layers; 0 where the config names none."""
-    return config.first(("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size"))
+    width = config.first(("intermediate_size_mlp", "dense_intermediate_size", "intermediate_size"))
+    if config.kind == "lfm2" and config.flag("block_auto_adjust_ff_dim", True):  # two thirds, in whole blocks
+        if config.keys.get("block_ffn_dim_multiplier", 1) != 1:
+            config.refuse("block_ffn_dim_multiplier", "expected 1")
+        block = config.positive("block_multiple_of", 256)
+        width = -(-(2 * width // 3) // block) * block
+    return width
 
 
 def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[WeightMatrix]:
@@ -91,6 +97,9 @@ def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[WeightMatrix]:
         yield from _lightning(config)
     elif layer.mixer == "kimi":
         yield from _kimi(config)
+    elif layer.mixer == "conv":
+        yield WeightMatrix("conv.in_proj", 3 * config.positive("hidden_size") ** 2)
+        yield WeightMatrix("conv.out_proj", config.positive("hidden_size") ** 2)
     elif layer.mixer == "mamba1":
         yield from _mamba1(config)
     if layer.mixer in ("mamba", "parallel"):
@@ -104,7 +113,11 @@ def _of_layer(config: ModelConfig, layer: Layer) -> Iterator[WeightMatrix]:
 def _attention(config: ModelConfig, mixer: Mixer) -> Iterator[WeightMatrix]:
     hidden, shape = config.positive("hidden_size"), mixer_shape(config, mixer)
     gate = 2 if config.flag("attn_output_gate") else 1
-    yield WeightMatrix("self_attn.q_proj", hidden * shape.heads * shape.head * gate)
+    if low := config.number("share_q_dim", 0):
+        yield WeightMatrix("self_attn.q_proj", hidden * low)
+        yield WeightMatrix("self_attn.wq", low * shape.heads * shape.head)
+    else:
+        yield WeightMatrix("self_attn.q_proj", hidden * shape.heads * shape.head * gate)
     yield WeightMatrix("self_attn.k_proj", hidden * shape.kv_heads * shape.head)
     if not (config.flag("attention_k_eq_v") and mixer == "full"):
         yield WeightMatrix("self_attn.v_proj", hidden * shape.kv_heads * shape.value)
@@ -229,7 +242,7 @@ def _experts(config: ModelConfig) -> Iterator[WeightMatrix]:
     yield WeightMatrix(name, experts * matrices * (latent or hidden) * width, routed=True)
     if latent:
         yield WeightMatrix("mlp.latent_proj", 2 * hidden * latent)
-    yield WeightMatrix("mlp.gate", hidden * experts, quantised=False)
+    yield WeightMatrix("mlp.gate", hidden * (experts + config.number("zero_expert_num", 0)), quantised=False)
     shared = config.first(SHARED_EXPERTS)
     # A width of its own is that of all shared experts together.
     if own := config.first(SHARED_WIDTH):
@@ -260,4 +273,7 @@ def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:
     deep = vision.get("deepstack_visual_indexes")
     mergers = 1 + (len(deep) if isinstance(deep, list) else 0)
     projector = mergers * merged * (merged + out)
+    if "output_hidden_size" in vision:  # two convolutions, of 2 x 2 and 3 x 3, and a projection (Step3)
+        wide = read(("output_hidden_size",))
+        projector = 4 * width * wide + 9 * wide * 2 * wide + 2 * wide * out
     return depth * (4 * width**2 + matrices * width * mlp) + patch + projector

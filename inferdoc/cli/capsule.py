@@ -57,7 +57,7 @@ def replay(files: tuple[Path, ...]) -> int:
 
 def _replayed(file: Path) -> int:
     from inferdoc.incidents import capsule
-    from inferdoc.incidents.compare import differences, same_story
+    from inferdoc.incidents.model import differences, same_story
     from inferdoc.report import render_differences
 
     with options.working(f"judging {file}"):

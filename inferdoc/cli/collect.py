@@ -117,9 +117,8 @@ def command(
     """
     from inferdoc.collect.collector import CollectStats, collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
-    from inferdoc.collect.http_sd import HttpDiscovery
     from inferdoc.collect.scrape import ScrapeOptions
-    from inferdoc.collect.sharding import Shard, Sharded
+    from inferdoc.collect.targets import HttpDiscovery, Shard, Sharded
     from inferdoc.errors import ExitCode
     from inferdoc.report.stores import pruned_line
     from inferdoc.store import Keeper, Store, compact

@@ -70,7 +70,7 @@ def command(**params: Any) -> int:
     from inferdoc.audit.request import audited_beside
     from inferdoc.cluster.evidence import add_cluster_evidence, probe_pods, urls_of
     from inferdoc.cluster.traces import link_traces
-    from inferdoc.cost.findings import price_findings
+    from inferdoc.cost.reading import price_findings
     from inferdoc.judging.request import exit_code
     from inferdoc.report import render
     from inferdoc.watch.rounds import Glance, Watch

@@ -22,8 +22,8 @@ def command(before: str, after: str, record: str | None, output: str) -> int:
 
     Exit codes: 0 same diagnosis, 1 they differ, 2 usage.
     """
-    from inferdoc.incidents.compare import differences, same_story
-    from inferdoc.incidents.open_diagnosis import diagnosis_named
+    from inferdoc.incidents.capsule import diagnosis_named
+    from inferdoc.incidents.model import differences, same_story
     from inferdoc.report import render_differences
 
     opened = partial(options.record, record)

@@ -26,7 +26,7 @@ from inferdoc.cli.streams import show
 def command(incident: str | None, record: str | None, only_open: bool, limit: int, output: str) -> None:
     """List the incidents, or show one: its alerts, its diagnosis runs, and the last incident with the same cause.
     INCIDENT is an id or the start of one; -o json, markdown or html prints its diagnosis."""
-    from inferdoc.incidents.open_diagnosis import find_conclusive_run
+    from inferdoc.incidents.capsule import find_conclusive_run
     from inferdoc.report import render, render_incidents
     from inferdoc.report.incidents_text import incident_text
 

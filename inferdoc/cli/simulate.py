@@ -71,7 +71,7 @@ def command(
         raise InferdocError("--out and --store are mutually exclusive")
     scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
     if live:
-        from inferdoc.simulate.live import serve
+        from inferdoc.simulate.output import serve
 
         serve(scenario, port, speed, messages.note, lambda text: click.echo(text, nl=False))
         return 0

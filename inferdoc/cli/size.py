@@ -89,11 +89,10 @@ def command(**params: Any) -> int:
     from inferdoc.cost.prices import priced
     from inferdoc.report.decision import decision_html, decision_text
     from inferdoc.report.size_text import size_text, steps_text
-    from inferdoc.sizing.answer import sizing_steps
     from inferdoc.sizing.cascade import cascaded
     from inferdoc.sizing.decision import compared, decided
     from inferdoc.sizing.live import live_for_request
-    from inferdoc.sizing.request import sized_for_request, sizing_inputs, with_slo
+    from inferdoc.sizing.request import sized_for_request, steps_for_request, with_slo
 
     config = options.configuration()
     catalogue, like = options.catalogue(config), None
@@ -108,21 +107,20 @@ def command(**params: Any) -> int:
     if (params["escalate_to"] is None) != (params["escalated"] is None):
         raise click.UsageError("--escalate-to and --escalated are needed together")
     if compared(params):
-        if like is not None:
-            raise click.UsageError("--like is mutually exclusive with several tiers, --escalate-to and --batch")
-        if params["batch"] is not None and params["rate"] is None:
+        if like is not None and compared({**params, "batch": None}):
+            raise click.UsageError("--like is mutually exclusive with several tiers and --escalate-to")
+        if params["batch"] is not None and params["rate"] is None and like is None:
             raise click.UsageError("--batch needs --rate: the job runs beside the load of the peak")
         if params["steps"]:
             raise click.UsageError("--steps needs one tier, without --escalate-to and --batch")
-        decide = decided if params["escalate_to"] is None else cascaded
-        decision = decide(params, catalogue, prices)
+        alone = params["escalate_to"] is None
+        decision = decided(params, catalogue, prices, like) if alone else cascaded(params, catalogue, prices)
         print_answer(decision, params, decision_text, html=decision_html)
         return 0
     if params["steps"]:
-        if params["output"] != "text" or like is not None:
-            raise click.UsageError("--steps is mutually exclusive with -o json, -o html and --like")
-        answer = sized_for_request(params, catalogue, None, prices)
-        show(steps_text(answer, sizing_steps(sizing_inputs(params, catalogue), answer)))
+        if params["output"] != "text":
+            raise click.UsageError("--steps is mutually exclusive with -o json and -o html")
+        show(steps_text(*steps_for_request(params, catalogue, like, prices)))
         return 0
     if params["output"] == "html":
         raise click.UsageError("-o html requires --tier any or --tier a,b")

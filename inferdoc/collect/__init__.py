@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from inferdoc.collect.exposition import parse as parse
-    from inferdoc.collect.layout_cache import LayoutCache as LayoutCache
     from inferdoc.collect.openmetrics_file import read_openmetrics as read_openmetrics
     from inferdoc.collect.samples import NO_TIMESTAMP as NO_TIMESTAMP
     from inferdoc.collect.samples import Layout as Layout
+    from inferdoc.collect.samples import LayoutCache as LayoutCache
     from inferdoc.collect.samples import Page as Page
     from inferdoc.collect.samples import ParseError as ParseError
     from inferdoc.collect.samples import Sample as Sample
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "parse": "exposition",
-    "LayoutCache": "layout_cache",
+    "LayoutCache": "samples",
     "read_openmetrics": "openmetrics_file",
     "Layout": "samples",
     "NO_TIMESTAMP": "samples",

@@ -1,4 +1,4 @@
-"""The collecting loop: every target at its own moment of every interval, into one sink, until told to stop."""
+"""The collecting loop: each target once per interval, into one sink, until it is stopped."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ from typing import Protocol
 
 from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
-from inferdoc.collect.keeping_up import KeepingUp
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
-from inferdoc.collect.scrape_series import page_to_store
+from inferdoc.collect.scrape_series import KeepingUp, page_to_store
 from inferdoc.collect.targets import TargetProvider
 from inferdoc.errors import InferdocError, SourceError
 
@@ -44,8 +43,8 @@ class Sink(Protocol):
 @dataclass
 class CollectStats:
     """What a run of `collect` did: scrapes done, failed ones among them, scrapes left out because the one before
-    was still running or this process did not keep up, samples stored, pages that the sink refused, and pages of which
-    it held everything already (a clock that went back)."""
+    was still running or this process did not keep up, samples stored, pages that the sink refused, and pages that
+    were stored already (a clock that went back)."""
 
     scrapes: int = 0
     failed: int = 0
@@ -57,7 +56,7 @@ class CollectStats:
 
 @dataclass(frozen=True)
 class LogFeed:
-    """A vLLM log to follow, and labels that tell which target writes it; without labels, the only target does.
+    """A vLLM log to follow, and labels that identify the target that writes it; without labels, the only target does.
 
     Its samples join the scrapes of that target. Where no single target fits, they are stored once per interval
     under these labels and the `instance` `eplb-log:<file name>`.
@@ -108,7 +107,7 @@ def collect(
     one before still runs. A failed scrape is stored as `up` 0. Refused pages are reported and counted.
 
     Args:
-        targets: asked for the targets of the moment, again and again while running.
+        targets: provides the current targets; read repeatedly while running.
         sink: where pages go.
         interval: seconds between two scrapes of a target.
         duration: seconds after which to end; None for no end.
@@ -188,24 +187,24 @@ class _Run:
         self._sink = sink
         self._report = report
         self._raise = raise_sink_errors
-        self._said: dict[str, str] = {}
+        self._problems: dict[str, str] = {}
         self._unstored: set[tuple[tuple[str, str], ...]] = set()
         """Labels of the targets whose newest page could not be stored."""
 
     def say(self, about: str, text: str | None) -> None:
         """Report a state once, when it changes; None when all is well again."""
-        before = self._said.get(about)
+        before = self._problems.get(about)
         if text is None:
             if before is not None:
-                del self._said[about]
+                del self._problems[about]
                 self._report(f"{about}: well again")
         elif text != before:
-            self._said[about] = text
+            self._problems[about] = text
             self._report(f"{about}: {text}")
 
     def complaints(self) -> str:
         """What is wrong now, the first few of it on one line."""
-        return "; ".join(f"{about}: {text}" for about, text in list(self._said.items())[:3])
+        return "; ".join(f"{about}: {text}" for about, text in list(self._problems.items())[:3])
 
     def store_all(
         self,
@@ -215,7 +214,7 @@ class _Run:
         maintain: Callable[[], object] | None,
         done: Callable[[ScrapeResult], None],
     ) -> None:
-        """Store results as they come, until there will be no more. done: told each that is stored."""
+        """Store results as they come, until there will be no more. done: called with each stored result."""
         now = time.monotonic()
         log_due = math.inf if eplb is None else now + interval
         maintain_due = math.inf if maintain is None else now
@@ -320,7 +319,7 @@ class _Schedule:
         self._due: list[tuple[float, int, Target]] = []
         self._known: dict[str, Target] = {}
         self._busy: dict[str, bool] = {}
-        """The targets whose scrape is under way, and whether it has begun: else all workers are busy."""
+        """Targets with a scrape in progress: True once a worker runs it, False while it waits for one."""
         self._keeping_up = KeepingUp(interval, partial(run.say, "collector"), self._begin)
         self._free = threading.Condition()
         self._numbers = count()
@@ -364,16 +363,16 @@ class _Schedule:
     def _refresh(self, now: float) -> None:
         """Take up new targets, forget those that are gone."""
         try:
-            wanted = {_key(target): target for target in self._provider.targets()}
+            current = {_key(target): target for target in self._provider.targets()}
         except InferdocError as error:
             self._run.say("targets", str(error))
             return
         problems = self._provider.problems
         self._run.say("targets", "; ".join(problems) if problems else None)
-        for gone in self._known.keys() - wanted.keys():
+        for gone in self._known.keys() - current.keys():
             self._scraper.forget(self._known.pop(gone))
-        for key in wanted.keys() - self._known.keys():
-            target = self._known[key] = wanted[key]
+        for key in current.keys() - self._known.keys():
+            target = self._known[key] = current[key]
             first = self._begin + jitter(target, self._spread)
             turns = max(0, math.ceil((now - first) / self._interval))
             heapq.heappush(self._due, (first + turns * self._interval, next(self._numbers), target))

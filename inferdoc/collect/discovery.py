@@ -203,8 +203,8 @@ class FileDiscovery:
 
     def targets(self) -> list[Target]:
         """The targets of all files as they stand now."""
-        wanted = self._pattern
-        paths = [wanted] if not _WILDCARD.search(wanted.name) else sorted(wanted.parent.glob(wanted.name))
+        pattern = self._pattern
+        paths = [pattern] if not _WILDCARD.search(pattern.name) else sorted(pattern.parent.glob(pattern.name))
         for gone in (self._seen.keys() | self._faults.keys()) - set(paths):
             self._seen.pop(gone, None)
             self._targets.pop(gone, None)
@@ -248,7 +248,7 @@ def left_out(listed: TargetDocument) -> str:
 
 
 class TargetList(Protocol):
-    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.http_sd.HttpDiscovery`."""
+    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.targets.HttpDiscovery`."""
 
     @property
     def problems(self) -> list[str]:

@@ -98,7 +98,7 @@ class EplbLog:
         self.problem: str | None = None
         """Why the file cannot be read at the moment, one line; None where it can."""
         self.newest: Page | None = None
-        """What the newest lines said, of every model; None before the first."""
+        """Balance in the newest lines, by model; None before the first."""
         self._file: BinaryIO | None = None
         self._rest = b""
         try:

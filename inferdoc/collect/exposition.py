@@ -1,7 +1,7 @@
 """Reads one scrape: Prometheus text format 0.0.4 or OpenMetrics 1.0.
 
 Three ways, each falling back on the next where a page is not plain enough for it: the template of a known
-layout (`layout_cache`), lines in the plainest form, and the careful reading of single lines (`grammar`).
+layout (`LayoutCache`), lines in the plainest form, and the careful reading of single lines (`grammar`).
 A fault in these must not lose a scrape: the parser of prometheus-client is the last resort.
 """
 
@@ -23,8 +23,8 @@ from inferdoc.collect.grammar import (
     read_sample,
     read_seconds,
 )
-from inferdoc.collect.layout_cache import LayoutCache, decode_values
 from inferdoc.collect.openmetrics_line import (
+    TextRules,
     read_scraped_metadata,
     read_scraped_sample,
     read_strict_metadata,
@@ -32,8 +32,7 @@ from inferdoc.collect.openmetrics_line import (
 )
 from inferdoc.collect.openmetrics_rules import OpenMetricsRules
 from inferdoc.collect.problems import ProblemList
-from inferdoc.collect.samples import NO_TIMESTAMP, Layout, Page, ParseError, Series
-from inferdoc.collect.text_rules import TextRules
+from inferdoc.collect.samples import NO_TIMESTAMP, Layout, LayoutCache, Page, ParseError, Series, decode_values
 
 _DEFAULT_CACHE = LayoutCache()
 _UNDECODABLE = re.compile("[\udc80-\udcff]")

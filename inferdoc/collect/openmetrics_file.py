@@ -59,7 +59,7 @@ class SampleColumns:
 
 
 def read_openmetrics(stream: BinaryIO, *, strict: bool = False) -> SampleColumns:
-    """Read a whole OpenMetrics file, plain or gzip (told apart by its first bytes).
+    """Read a whole OpenMetrics file, plain or gzip (recognised by its first bytes).
 
     Samples are neither sorted nor de-duplicated; about 20 bytes of memory per sample.
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Sequence
 from decimal import Decimal, InvalidOperation
 
 from inferdoc.collect.grammar import (
@@ -22,7 +23,53 @@ from inferdoc.collect.grammar import (
     show,
 )
 from inferdoc.collect.openmetrics_rules import TYPES, StrictSample
-from inferdoc.collect.samples import NO_TIMESTAMP
+from inferdoc.collect.samples import NO_TIMESTAMP, Series
+
+_BOUNDED = {"histogram": ("le", ("", "_bucket", "_sum", "_count")), "summary": ("quantile", ("", "_sum", "_count"))}
+
+
+class TextRules:
+    """Checks metadata lines in order, with the series above them; raises LineError for a broken rule."""
+
+    def __init__(self) -> None:
+        self._typed: set[str] = set()
+        self._helped: set[str] = set()
+        self._sampled: set[str] = set()
+        self._looked_at = 0
+        self._bounds: dict[str, str] = {}
+
+    def metadata(self, metadata: Metadata, above: Sequence[Series]) -> None:
+        """A TYPE or HELP line. above: the series of all lines before it."""
+        kind, family, text = metadata
+        if kind == "HELP":
+            if family in self._helped:
+                raise LineError(f"second HELP of {family}: a metric has one")
+            if text:
+                self._helped.add(family)
+        elif kind == "TYPE":
+            if family in self._typed:
+                raise LineError(f"second TYPE of {family}: a metric has one")
+            self._sampled.update(series.name for series in above[self._looked_at :])
+            self._looked_at = len(above)
+            if family in self._sampled:
+                raise LineError(f"TYPE of {family} after its samples: it stands before them")
+            self._typed.add(family)
+            if text in _BOUNDED:
+                label, suffixes = _BOUNDED[text]
+                self._bounds.update((family + suffix, label) for suffix in suffixes)
+
+    def sample(self, series: Series) -> None:
+        """A sample line: the bound of a bucket and a quantile are numbers."""
+        bound_label = self._bounds.get(series.name)
+        if bound_label is None:
+            return
+        for label, value in series.labels:
+            if label == bound_label:
+                try:
+                    read_number(value)
+                except LineError:
+                    raise LineError(f"label {label} of {series.name} is not a number") from None
+
 
 _METADATA = re.compile(r"# (HELP|TYPE|UNIT) ")
 _LONGEST_EXEMPLAR = 128

@@ -110,7 +110,7 @@ class _Point:
 
 
 class OpenMetricsRules:
-    """Told every line in order; raises LineError at the first that breaks a rule.
+    """Checks lines in order; raises LineError at the first that breaks a rule.
 
     points: whether the samples of one point stand together, as on a page, and values are judged one by one; without it
     a family that no metadata declares may stand apart.
@@ -129,7 +129,7 @@ class OpenMetricsRules:
             raise LineError(f"{kind} of {name} after its samples: metadata stands before them")
         if family is None or family.name != name:
             self._close()
-            family = self._family = self._begun(name, declared=True)
+            family = self._family = self._start_family(name, declared=True)
         if kind == "HELP":
             if family.helped:
                 raise LineError(f"second HELP of {name}: a family has one")
@@ -151,10 +151,10 @@ class OpenMetricsRules:
         family = self._family
         suffix = None if family is None else family.suffix_of(name)
         if not self._points and family is not None and family.type == "counter" and name == family.name:
-            suffix = ""  # FileRules tells it
+            suffix = ""  # FileRules reports it
         if family is None or suffix is None:
             self._close()
-            family = self._family = self._begun(name, declared=False)
+            family = self._family = self._start_family(name, declared=False)
             family.type, suffix = "unknown", ""
         family.sampled = True
         labels = dict(sample.series.labels)
@@ -177,7 +177,7 @@ class OpenMetricsRules:
         """After the last line."""
         self._close()
 
-    def _begun(self, name: str, declared: bool) -> _Family:
+    def _start_family(self, name: str, declared: bool) -> _Family:
         if self._is_taken(name, declared):
             raise LineError(f"{name} again, or a name that clashes with it: the lines of a family stand together")
         family = _Family(name)
@@ -279,9 +279,9 @@ _WHOLE, _NOT_NEGATIVE, _NOT_NAN, _STATE, _ONE = 1, 2, 4, 8, 16
 
 
 def _bits(kind: str, suffix: str) -> int:
-    """What is asked of the values of a series, for many at once: the same as `_value`."""
+    """Rules for the values of a series as bits: the same as `_value`, for many values at once."""
     quantile = kind == "summary" and suffix == ""
-    asked = (
+    rules = (
         suffix in WHOLE,
         suffix in NEVER_NEGATIVE or quantile,
         suffix in NEVER_NAN,
@@ -289,7 +289,7 @@ def _bits(kind: str, suffix: str) -> int:
         kind == "info",
     )
     return sum(
-        bit for bit, wanted in zip((_WHOLE, _NOT_NEGATIVE, _NOT_NAN, _STATE, _ONE), asked, strict=True) if wanted
+        bit for bit, applies in zip((_WHOLE, _NOT_NEGATIVE, _NOT_NAN, _STATE, _ONE), rules, strict=True) if applies
     )
 
 
@@ -328,11 +328,11 @@ class BlockError(ValueError):
 class FileRules:
     """The rules for files that hold many times of each series, and many more lines than a page.
 
-    Such files are written series by series (`promtool tsdb dump-openmetrics` does, and `inferdoc export`), so the
-    samples of one point do not stand together, and whether a histogram is whole at each time is not asked. Nor do those
-    of one family where a file declares none: promtool sorts by all labels, and `Hostname` stands before `__name__`. A
-    line is looked at closely where its series is new; of all others value and family are checked, block by block. A
-    value that may not be is told and kept: it is what an exporter once said, and no fault of the file (a vLLM that was
+    Such files are written series by series (`promtool tsdb dump-openmetrics` and `inferdoc export` do), so the samples
+    of one point do not stand together, and a histogram is not checked for completeness at each time. The lines of a
+    family without metadata may stand apart too: promtool sorts by all labels, and `Hostname` comes before `__name__`.
+    The first line of a series is checked in full; value and family of all others are checked block by block. An
+    invalid value is reported and kept: an exporter exposed it, and the file is correct (a vLLM that was
     recorded counts its queue time below 0). So is a counter whose samples do not end in `_total`: the text format
     allows it, the DCGM exporter shows such, and a recording of its pages has them.
     """
@@ -346,7 +346,7 @@ class FileRules:
         self._bits: list[int] = []
         self._over: set[int] = set()
         self._loose: set[int] = set()
-        self._told: set[int] = set()
+        self._reported: set[int] = set()
         self._bare: set[str] = set()
         self._current = -1
 
@@ -398,10 +398,10 @@ class FileRules:
         wrong = (bits & _WHOLE != 0) & (values != np.floor(values)) | (bits & _NOT_NEGATIVE != 0) & (values < 0)
         wrong |= (bits & _NOT_NAN != 0) & ~np.isfinite(values) & (np.isnan(values) | (bits & _WHOLE != 0))
         wrong |= (bits & _STATE != 0) & (values != 0) & (values != 1) | (bits & _ONE != 0) & (values != 1)
-        told = []
+        found = []
         for row in np.flatnonzero(wrong).tolist():
             number = int(series[row])
-            if number not in self._told:
-                self._told.add(number)
-                told.append((row, _wrong(*self._kinds[number], self._names[number], float(values[row]))))
-        return told
+            if number not in self._reported:
+                self._reported.add(number)
+                found.append((row, _wrong(*self._kinds[number], self._names[number], float(values[row]))))
+        return found

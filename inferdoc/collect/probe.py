@@ -14,8 +14,15 @@ from typing import Any
 import requests
 
 from inferdoc.catalogue.cluster import Outcome
-from inferdoc.collect.deadline import Deadline, DeadlineWatch
-from inferdoc.collect.session import BodyTooLargeError, OriginSession, RedirectError, body_of, redirect_text
+from inferdoc.collect.session import (
+    BodyTooLargeError,
+    Deadline,
+    DeadlineWatch,
+    OriginSession,
+    RedirectError,
+    body_of,
+    redirect_text,
+)
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.escaping import one_line
 
@@ -39,19 +46,19 @@ def probe(url: str, deadline_s: float, headers: Mapping[str, str] | None = None,
     """Send one request of one token to an OpenAI-compatible server. url: without a path; headers: sent to the origin of
     the URL only; model: of those that the server has, the first by default. Raises InferdocError where the server names
     no model."""
-    base, began = url.rstrip("/"), time.monotonic()
+    base, start = url.rstrip("/"), time.monotonic()
     watch = DeadlineWatch()
     try:
         with OriginSession(base, environment=True) as session, watch.within(deadline_s) as limit:
             session.headers.update(headers or {})
-            outcome, detail = _asked(session, base, deadline_s, model, limit)
+            outcome, detail = _outcome(session, base, deadline_s, model, limit)
     finally:
         watch.close()
-    seconds = time.monotonic() - began
+    seconds = time.monotonic() - start
     return Probe("slow" if outcome == "alive" and seconds > SLOW_SECONDS else outcome, seconds, detail)
 
 
-def _asked(
+def _outcome(
     session: OriginSession, base: str, deadline_s: float, model: str | None, limit: Deadline
 ) -> tuple[Outcome, str]:
     """The outcome, but for slow, and the detail."""

@@ -14,13 +14,10 @@ import requests
 from urllib3.exceptions import HTTPError
 from urllib3.util.retry import Retry
 
-from inferdoc.collect.deadline import Deadline, DeadlineWatch
 from inferdoc.collect.discovery import Target
 from inferdoc.collect.exposition import parse
-from inferdoc.collect.faults import describe
-from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page, ParseError
-from inferdoc.collect.session import OriginSession
+from inferdoc.collect.session import Deadline, DeadlineWatch, OriginSession, Room, describe, fitted
 from inferdoc.origins import without_secrets
 
 ACCEPT = "text/plain;version=0.0.4,*/*;q=0.1"
@@ -65,7 +62,7 @@ class ScrapeResult:
 
     Attributes:
         target: what was scraped.
-        timestamp_ms: when it began, milliseconds since 1970 UTC.
+        timestamp_ms: start of the scrape, milliseconds since 1970 UTC.
         page: the samples; None where there are none. A page whose body was cut short is kept
             as far as it goes, beside the `error`.
         error: why the scrape failed, one line without secrets; None where it succeeded.
@@ -154,9 +151,9 @@ class Scraper:
             if error is None or answer.size:
                 weight = min(sum(block.count(b"\n") for block in answer.blocks), self.options.max_series)
                 self._series.take(weight)
-                began = time.perf_counter()
+                parse_start = time.perf_counter()
                 page, error = _read(answer, error, self.options.max_series)
-                duration += time.perf_counter() - began
+                duration += time.perf_counter() - parse_start
         finally:
             self._bytes.give(answer.taken)
         if error is not None:
@@ -240,7 +237,7 @@ class Scraper:
         if coding in ("gzip", "x-gzip", "deflate"):
             blocks = _decompressed(blocks)
         elif coding not in ("", "identity"):
-            raise _ScrapeError(f"sends Content-Encoding {coding[:20]}, which was not asked for")
+            raise _ScrapeError(f"sends Content-Encoding {coding[:20]}, which was not requested")
         for block in blocks:
             answer.size += len(block)
             if self._bytes.try_take(len(block)):

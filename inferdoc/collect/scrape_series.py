@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -60,3 +61,40 @@ def _join(first: Layout, second: Layout) -> Layout:
                 {**second.help, **first.help},
             )
         return layout
+
+
+REPORT_SECONDS = 60.0
+"""Seconds between reports: a short time with a busy disk or CPU is no problem."""
+LEAST_SHARE = 0.01
+"""Fewer scrapes that are left out are chance."""
+HELP = "scrape less often (--interval), share the targets (--shard 1/2), or have a Prometheus agent scrape them"
+
+
+class KeepingUp:
+    """Counts scrapes that were left out because this process was busy, and reports it. A slow target is not counted.
+    say: called with the problem, or None once it is over."""
+
+    def __init__(self, interval: float, say: Callable[[str | None], None], start: float) -> None:
+        self._interval, self._say = interval, say
+        self._left_out = 0
+        self._look_at = start + max(REPORT_SECONDS, 2 * interval)
+        self._looked = start
+
+    def left_out(self, scrapes: int) -> None:
+        """So many scrapes were left out."""
+        self._left_out += scrapes
+
+    def look(self, now: float, targets: int) -> None:
+        """Say how it stands, once a minute. now: seconds; targets: how many are scraped."""
+        if now < self._look_at:
+            return
+        seconds = now - self._looked
+        scheduled = targets * seconds / self._interval
+        if self._left_out > max(1.0, LEAST_SHARE * scheduled):
+            share = min(1.0, self._left_out / scheduled) if scheduled else 1.0
+            load = f"{targets:,} targets every {self._interval:g} s"
+            self._say(f"cannot keep up with {load}: {share:.0%} of the scrapes are left out; {HELP}")
+        elif not self._left_out:
+            self._say(None)
+        self._left_out, self._looked = 0, now
+        self._look_at = now + max(REPORT_SECONDS, 2 * self._interval)

@@ -10,16 +10,14 @@ import numpy as np
 from msgspec.structs import replace
 
 from inferdoc import __version__
-from inferdoc.capacity.disaggregation import LEAST_NVLINK
-from inferdoc.capacity.service_level import escalated_price, routed_price
+from inferdoc.capacity.service_level import LEAST_NVLINK, escalated_price, routed_price
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Term, Tier
 from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection
-from inferdoc.cost.gather import Sum, add_account
 from inferdoc.cost.ledger import CAUSES, Account
 from inferdoc.cost.model import SCHEMA_ID, Bill, BillRow, By, CascadeSummary, CheaperTier, Ground, Priced
-from inferdoc.cost.prices import price_notes
+from inferdoc.cost.prices import Sum, add_account, price_notes
 from inferdoc.cost.reading import Piece, pieces
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.fleet.members import Pool

@@ -15,9 +15,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.quantiles import NAME
 from inferdoc.catalogue.slo import Slo, in_force
 from inferdoc.config import Config
-from inferdoc.cost.ledger import Account, Ledger, counts_of
+from inferdoc.cost.ledger import Account, Ledger, counts_of, known_causes
 from inferdoc.cost.prices import SlotRates, slot_rates
+from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import ENGINE_SIGNS, FleetFilter, Pool
+from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.judging.request import matcher
 from inferdoc.slo.attainment import goodput
 from inferdoc.slo.history import History, first_ms
@@ -25,7 +27,7 @@ from inferdoc.slo.model import Bounds, Goodput, Unjudged
 from inferdoc.source.grid import LOOK_MS, scrape_interval_ms
 from inferdoc.source.identified import Identified
 from inferdoc.source.reads import Grid
-from inferdoc.times import Moment, resolve_window
+from inferdoc.times import Moment, moment_ms, resolve_window
 
 DAY_MS = 86_400_000
 SLOT_MS = 900_000
@@ -153,3 +155,57 @@ def late_shares(history: History, slos: Sequence[Slo], pools: Sequence[Pool]) ->
             if one is not None and one.share is not None:
                 found[pool] = max(found.get(pool, 0.0), 1.0 - one.share[1])
     return found
+
+
+WASTED_BY: Mapping[str, tuple[str, ...]] = {
+    "engine-down": ("away",),
+    "engine-crash-loop": ("away",),
+    "engine-oom": ("away",),
+    "engine-hung": known_causes(),  # it serves nobody, whatever its gauges say
+    "gpu-lost": known_causes(),
+    "kv-preemption-thrash": ("recomputed",),
+    "client-retry-storm": ("lost",),
+    "prefix-index-divergence": ("missed",),
+    "prefix-locality-loss": ("missed",),
+    "spec-acceptance-decay": ("rejected",),
+    "spec-grammar-collapse": ("rejected",),
+    "spec-overhead-at-saturation": ("rejected",),
+}
+"""Cause -> the parts of the bill of its pods that are its doing. What others do users feel; it is no GPU time."""
+
+
+def price_findings(answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue) -> None:
+    """Fill in `cost_per_hour` of the findings that map to GPU time, where [prices] names their tiers. Where the source
+    cannot be read a second time that is a warning."""
+    if not config.prices.tiers:
+        return
+    for finding in answer.findings:
+        if finding.id in WASTED_BY:
+            try:
+                finding.cost_per_hour = _cost(finding, answer, source, config, catalogue)
+            except InferdocError as error:
+                answer.source.warnings.append(f"{finding.id}: what it costs was not looked at: {error}")
+
+
+def _cost(
+    finding: Finding, answer: Diagnosis, source: Identified, config: Config, catalogue: Catalogue
+) -> float | None:
+    until = finding.ended or answer.window.until
+    options = AuditOptions(config=config, catalogue=catalogue)
+    if moment_ms(until, None) <= moment_ms(finding.onset, None):
+        return None
+    read = read_ledger(source, catalogue, (finding.onset, until), options)
+    if read is None:
+        return None
+    ledger, history, slots = read
+    spent, accounts = 0.0, ledger.accounts()
+    rates = slot_rates(config.prices, config.pods, accounts, slots.count, slots.step_ms)
+    for account in accounts:
+        member = account.unit.member
+        if not {member.shown, member.pod} & set(finding.scope.pods):
+            continue
+        price = rates.of(account)
+        if price is None:
+            return None
+        spent += sum(float((account.parts[part] * price).sum()) for part in WASTED_BY[finding.id])
+    return round(spent / (history.seconds / 3600), 4) if spent > 0 else None

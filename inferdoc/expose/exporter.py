@@ -16,8 +16,7 @@ from inferdoc.collect.collector import CollectStats, LogFeed
 from inferdoc.errors import ConfigError
 from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import verdict_rows
-from inferdoc.forecast.output import forecast_rows
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, forecast_rows
 from inferdoc.judging.model import Diagnosis
 from inferdoc.version import __version__
 

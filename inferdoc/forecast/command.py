@@ -13,12 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from inferdoc.errors import ExitCode, InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.forecast.agenda import agenda_for
+from inferdoc.forecast.agenda import agenda_for, from_csv
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import MAX_HORIZON_DAYS, Request, forecast
-from inferdoc.forecast.output import to_csv, to_image, to_json, to_table, to_textfile
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, to_csv, to_image, to_json, to_table, to_textfile
 from inferdoc.forecast.series import DAY, Kind, LoadSeries
 from inferdoc.replacing import replace_file
 from inferdoc.times import moment_of, seconds_of

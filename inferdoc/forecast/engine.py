@@ -14,9 +14,8 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.forecast import MODELS, SETTLE_SECONDS
 from inferdoc.forecast.agenda import PlannedEvent, factors, without_events
-from inferdoc.forecast.arima import arima_path, installed, named_model
+from inferdoc.forecast.arima import arima_path, carried_over, installed, named_model
 from inferdoc.forecast.bands import Residuals, wider
-from inferdoc.forecast.breaks import carried_over
 from inferdoc.forecast.calendar import EPOCH, Likeness, Rows, fold, likeness_of, local_seconds, zone_of
 from inferdoc.forecast.combine import MethodForecast, Trials, candidates, combine, largest, with_tenants
 from inferdoc.forecast.paths import BASELINES, Folded, fill_gaps

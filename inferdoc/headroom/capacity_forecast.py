@@ -23,11 +23,9 @@ from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.forecast.calendar import Rows, fold, zone_of
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
-from inferdoc.headroom.model import ForecastMoment, HeadroomClock
-from inferdoc.headroom.reading import PoolReading
+from inferdoc.headroom.reading import ForecastMoment, HeadroomClock, PoolReading
 from inferdoc.prewarm.plan_options import MARGIN_SECONDS, lead_seconds
-from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.number import number
+from inferdoc.sizing.model import Predicted, number
 from inferdoc.times import rfc3339
 from inferdoc.words import figure, how_many
 

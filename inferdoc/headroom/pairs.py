@@ -8,18 +8,16 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from inferdoc.capacity.disaggregation import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
 from inferdoc.capacity.memory import kv_bytes_per_token
+from inferdoc.capacity.service_level import APART_USE, COLOCATED_USE, Payoff, PhaseSeconds, payoff, transfer_seconds
 from inferdoc.catalogue.slo import limits
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.fromsource import STEP, add, gpus_of_pod
-from inferdoc.headroom.model import ApartCondition, PhasesApart
 from inferdoc.headroom.phases import PHASE_SIGNALS, DecodeStep, PhasesSeen, phases_seen
-from inferdoc.headroom.reading import PoolReading
+from inferdoc.headroom.reading import ApartCondition, PhasesApart, PoolReading
 from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number
+from inferdoc.sizing.model import Predicted, SizedPart, number
 from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.words import figure
 

@@ -22,17 +22,21 @@ from inferdoc.forecast.fromsource import pool_name
 from inferdoc.forecast.result import Forecast
 from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.headroom.capacity_forecast import clock_words, headroom_clock, with_growth
-from inferdoc.headroom.model import (
+from inferdoc.headroom.pairs import Phases
+from inferdoc.headroom.reading import (
     HEADROOM_SCHEMA_ID,
+    LIMIT_SEEN,
+    NOW_BINS,
+    FleetReading,
     HeadroomAnswer,
     LeftOut,
     LoadPoint,
     Lost,
     PhasesApart,
     PoolHeadroom,
+    PoolReading,
+    read_fleet,
 )
-from inferdoc.headroom.pairs import Phases
-from inferdoc.headroom.reading import LIMIT_SEEN, NOW_BINS, FleetReading, PoolReading, read_fleet
 from inferdoc.headroom.room import Whereabouts, losses, room_part, whereabouts
 from inferdoc.prewarm.plan_options import PerPool
 from inferdoc.slo.attainment import goodput, place_text

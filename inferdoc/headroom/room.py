@@ -10,11 +10,9 @@ from dataclasses import dataclass, field
 from inferdoc.capacity.service_level import replicas_needed
 from inferdoc.fleet.members import Member
 from inferdoc.forecast.fromsource import STEP, Key
-from inferdoc.headroom.model import Holds, Lost
-from inferdoc.headroom.reading import NOW_BINS, PoolReading
+from inferdoc.headroom.reading import NOW_BINS, Holds, Lost, PoolReading
 from inferdoc.judging.places import read_places
-from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.number import Inputs, number, part
+from inferdoc.sizing.model import Inputs, Predicted, number, part
 from inferdoc.slo.model import Goodput
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity

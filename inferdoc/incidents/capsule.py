@@ -10,7 +10,7 @@ import io
 import lzma
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -24,6 +24,7 @@ from inferdoc.config import Config, promises_of
 from inferdoc.config_sections import LabelsSection, PodSection, SloSection
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.fleet.members import FleetFilter, assignments_of
+from inferdoc.incidents.record import Record
 from inferdoc.judging.api import diagnose
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
@@ -211,3 +212,31 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
         options = Options(selected=wanted, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
         with closing(open_source(store=path, labels=capsule.labels.chosen)) as source:
             return capsule, _judged(source, options, capsule.from_ms, capsule.until_ms)
+
+
+def diagnosis_named(name: str, record: Callable[[], Record]) -> Diagnosis:
+    """The document. record: opens the record, where the name is no file. Raises InferdocError."""
+    place = Path(name)
+    if place.is_file():
+        if zipfile.is_zipfile(place):
+            return read(place)[0].document
+        try:
+            return msgspec.json.decode(place.read_bytes(), type=Diagnosis)
+        except OSError as error:
+            raise InferdocError(f"{name}: cannot be read: {error.strerror or error}") from None
+        except NOT_JSON:
+            raise InferdocError(f"{name}: neither a capsule nor what `inferdoc diagnose -o json` writes") from None
+    opened = record()
+    try:
+        run = find_conclusive_run(opened, opened.incident(name).id)
+        return opened.diagnosis(run)
+    finally:
+        opened.close()
+
+
+def find_conclusive_run(record: Record, incident: str) -> int:
+    """The number of the last run with a cause, else of the last finished run. Raises InferdocError."""
+    run = record.conclusive_run(incident)
+    if run is None:
+        raise InferdocError(f"{incident}: no finished diagnosis yet; retry in a minute")
+    return run.number

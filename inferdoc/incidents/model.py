@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 import msgspec
+
+from inferdoc.judging.model import Diagnosis, Finding, seconds
 
 Why = Literal["alert", "reopened", "joined", "again", "repeat", "resolved"]
 """Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing
@@ -128,3 +130,90 @@ def fits(one: AlertScope, other: AlertScope) -> bool:
     """Whether two scopes may be the same: at least one field is known in both, and all such fields are equal."""
     known = [(a, b) for a, b in zip(one.pool, other.pool, strict=True) if a and b]
     return bool(known) and all(a == b for a, b in known)
+
+
+class Difference(msgspec.Struct):
+    """what: in words; before, after: None where there is nothing; weighty: whether it changes the result."""
+
+    what: str
+    before: str | None
+    after: str | None
+    weighty: bool = True
+
+
+def differences(before: Diagnosis, after: Diagnosis) -> list[Difference]:
+    """Differences in verdict, findings, scope, certainty and onset, then in the rest."""
+    return [*_story(before, after), *_beside(before, after)]
+
+
+def same_story(before: Diagnosis, after: Diagnosis) -> bool:
+    """Whether both have the same findings on the same pods with the same onset."""
+    return not any(each.weighty for each in _story(before, after))
+
+
+def _story(before: Diagnosis, after: Diagnosis) -> Iterator[Difference]:
+    if before.verdict != after.verdict:
+        yield Difference("verdict", before.verdict, after.verdict)
+    old, new = placed(before), placed(after)
+    for key in [*old, *(key for key in new if key not in old)]:
+        if key not in new:
+            yield Difference(key, _brief(old[key]), None)
+        elif key not in old:
+            yield Difference(key, None, _brief(new[key]))
+        else:
+            yield from _finding(key, old[key], new[key])
+    if before.findings and after.findings and _key(before.findings[0]) != _key(after.findings[0]):
+        yield Difference("first finding", before.findings[0].id, after.findings[0].id)
+
+
+def placed(answer: Diagnosis) -> dict[str, Finding]:
+    """The findings by cause and place, in order; of several that agree in both, the further ones with their number."""
+    found: dict[str, Finding] = {}
+    for finding in answer.findings:
+        key = _key(finding)
+        number = 1 + sum(known == key or known.startswith(f"{key} no. ") for known in found)
+        found[key if number == 1 else f"{key} no. {number}"] = finding
+    return found
+
+
+def _key(finding: Finding) -> str:
+    scope = finding.scope
+    place = "/".join(word for word in (scope.cluster, scope.namespace, scope.model, scope.role) if word)
+    return f"{finding.id} ({place})" if place else finding.id
+
+
+def _brief(finding: Finding) -> str:
+    return f"{finding.severity}, {finding.certainty}, {', '.join(finding.scope.pods)}, since {finding.onset}"
+
+
+def _finding(key: str, old: Finding, new: Finding) -> Iterator[Difference]:
+    if sorted(old.scope.pods) != sorted(new.scope.pods):
+        yield Difference(f"{key}: pods", ", ".join(sorted(old.scope.pods)), ", ".join(sorted(new.scope.pods)))
+    apart = abs(seconds(old.onset) - seconds(new.onset))
+    if apart >= 1:
+        within = apart <= max(old.onset_uncertainty_seconds, new.onset_uncertainty_seconds)
+        yield Difference(f"{key}: since", old.onset, new.onset, weighty=not within)
+    for what, one, other in (
+        ("severity", old.severity, new.severity),
+        ("certainty", old.certainty, new.certainty),
+        ("effects", ", ".join(old.effects), ", ".join(new.effects)),
+        ("goes on", str(old.ongoing).lower(), str(new.ongoing).lower()),
+    ):
+        if one != other:
+            yield Difference(f"{key}: {what}", one, other, weighty=what == "severity")
+
+
+def _beside(before: Diagnosis, after: Diagnosis) -> Iterator[Difference]:
+    old, new = ({f"{c.kind} {c.entity}: {c.detail}" for c in each.changes} for each in (before, after))
+    for words in sorted(old - new):
+        yield Difference("change", words, None, weighty=False)
+    for words in sorted(new - old):
+        yield Difference("change", None, words, weighty=False)
+    unjudged = [", ".join(sorted(entry.id for entry in each.not_judged)) for each in (before, after)]
+    if unjudged[0] != unjudged[1]:
+        was, now = (f"{len(each.not_judged)} causes" for each in (before, after))
+        yield Difference("could not be judged", was, now, weighty=False)
+    if before.coverage.pods != after.coverage.pods:
+        yield Difference("pods seen", str(before.coverage.pods), str(after.coverage.pods), weighty=False)
+    if before.inferdoc_version != after.inferdoc_version:
+        yield Difference("inferdoc", before.inferdoc_version, after.inferdoc_version, weighty=False)

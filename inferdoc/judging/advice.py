@@ -12,9 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from inferdoc.capacity.disaggregation import decode_pods, prefill_pods, transfer_seconds
 from inferdoc.capacity.memory import KV_TARGET, safe_concurrency
-from inferdoc.capacity.service_level import HEADROOM, safe_queue_depth
+from inferdoc.capacity.service_level import HEADROOM, decode_pods, prefill_pods, safe_queue_depth, transfer_seconds
 from inferdoc.capacity.step_time import DRAFT_COST, DRAFT_HEAD_COSTS, break_even_chance, break_even_tokens
 from inferdoc.judging.changes import WORKLOAD_RATIO
 from inferdoc.judging.context import Context

@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from inferdoc.capacity.disaggregation import reload_seconds_per_token
+from inferdoc.capacity.service_level import reload_seconds_per_token
 from inferdoc.errors import InferdocError
-from inferdoc.kv.counted import increases_by_label
-from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, pool_for_request
-from inferdoc.kv.model import KV_SCHEMA_ID, CurvePoint, KvAnswer, MeasuredHits
-from inferdoc.kv.sizes import GROWN, MOST_USED, HitsAt, LifeHits, by_gaps, by_pairs, followed, life_hits, used_share
+from inferdoc.kv.live import GENERATED, HITS, LOOKED, CachedPool, increases_by_label, pool_for_request
+from inferdoc.kv.sizes import (
+    GROWN,
+    KV_SCHEMA_ID,
+    MOST_USED,
+    CurvePoint,
+    HitsAt,
+    KvAnswer,
+    LifeHits,
+    MeasuredHits,
+    by_gaps,
+    by_pairs,
+    followed,
+    life_hits,
+    used_share,
+)
 from inferdoc.kv.sizes_part import TiersBelow, gains_part, memory_of, now_part, sizes_part, tiers_for_request
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import Inputs, number
+from inferdoc.sizing.model import Inputs, Predicted, SizedPart, number
 from inferdoc.source.prometheus_errors import shorten
 from inferdoc.version import __version__
 from inferdoc.words import figure, how_many

@@ -11,11 +11,9 @@ from inferdoc.capacity.memory import KV_DTYPES, SPARSE_LAYER_BYTES, KvLayers, kv
 from inferdoc.capacity.reuse import PrefixCache
 from inferdoc.errors import InferdocError
 from inferdoc.kv.live import CachedPool
-from inferdoc.kv.model import SIZES_TITLE
-from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, HitsAt, followed, used_share
+from inferdoc.kv.sizes import FROM_GAPS, FROM_PAIRS, GROWN, SIZES_TITLE, HitsAt, followed, used_share
 from inferdoc.sizing.build import ENDS
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import number, part
+from inferdoc.sizing.model import Predicted, SizedPart, number, part
 from inferdoc.sizing.request import model_known, shape_named
 
 if TYPE_CHECKING:

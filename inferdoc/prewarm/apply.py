@@ -29,8 +29,8 @@ from inferdoc.prewarm.emit.kinds import (
 )
 from inferdoc.prewarm.emit.metric import APPLIED, SET, UNFOLLOWED, metric_text, plan_metrics, values_of
 from inferdoc.prewarm.emit.patches import refuse_object
+from inferdoc.prewarm.kubectl import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan
-from inferdoc.prewarm.record import UNSET, Settled, own_floor, record_of, refuse_other_place, refuse_other_pool, settle
 
 
 @dataclass(frozen=True)

@@ -40,9 +40,9 @@ from inferdoc.prewarm.emit.base import (
 from inferdoc.prewarm.emit.cronjob import cronjob_for, expiry_by_stamp, expiry_name, over_own_floor
 from inferdoc.prewarm.emit.kinds import PLACES, PatchTarget, TriggerPlace, look, part_of, patch_target_of
 from inferdoc.prewarm.emit.registry import emit
+from inferdoc.prewarm.kubectl import refuse_other_place
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.plan_options import PerPool
-from inferdoc.prewarm.record import refuse_other_place
 from inferdoc.times import moment_of
 
 KINDS = "cronjobs,serviceaccounts,roles,rolebindings"

@@ -20,8 +20,8 @@ from inferdoc.prewarm.emit.base import TRIGGERS, EmitOptions
 from inferdoc.prewarm.emit.keda import PREFIX, untouched
 from inferdoc.prewarm.emit.kinds import BY_WORD, PatchTarget, TriggerPlace, look, part_of, patch_target_of, place_on
 from inferdoc.prewarm.emit.registry import emit, target_of
+from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan, stamped, window_row
-from inferdoc.prewarm.record import own_floor
 from inferdoc.prewarm.reference_check import MinuteSpan
 from inferdoc.prewarm.schemas import faults, trigger_faults
 from inferdoc.prewarm.week import clear_of_jumps, grouped, segments

@@ -24,9 +24,9 @@ from inferdoc.forecast.series import DAY, LoadSeries
 from inferdoc.prewarm import backtest, difference
 from inferdoc.prewarm.build import LONGEST, Outlook, build_plan
 from inferdoc.prewarm.check import ZONES, TargetCheck, check, compare, in_zone, prove, shape_faults
+from inferdoc.prewarm.difference import explain, tuning_words
 from inferdoc.prewarm.emit.base import EmitOptions
 from inferdoc.prewarm.emit.registry import MODULES, emit
-from inferdoc.prewarm.explain import explain, tuning_words
 from inferdoc.prewarm.plan import PlanRequest, PlanRow, load, parse, to_json
 from inferdoc.prewarm.plan_options import PerPool, PlanOptions, given_rates
 from inferdoc.prewarm.pools import plan_pools

@@ -230,15 +230,8 @@ class PlanOptions:
         chosen = POLICIES[self.policy.of(pool)]
         quantile, safety = self.quantile.of(pool), self.safety.of(pool)
         utilisation = self.utilisation.of(pool) or chosen.utilisation
-        limits = Limits(
-            minimum=self.minimum.of(pool),
-            maximum=self.maximum.of(pool),
-            ramp=self.ramp.of(pool),
-            dwell=self.dwell.of(pool),
-            budget=self.budget.of(pool),
-            scale_to_zero=self.scale_to_zero,
-            windows=self.windows,
-        )
+        per_pool = {name: getattr(self, name).of(pool) for name in ("minimum", "maximum", "ramp", "dwell", "budget")}
+        limits = Limits(**per_pool, scale_to_zero=self.scale_to_zero, windows=self.windows)
         return PoolOptions(
             request=replace(self.request, zone=self.zone.of(pool), followed=self._followed(pool)),
             policy=replace(chosen, quantile=quantile or chosen.quantile, utilisation=utilisation),

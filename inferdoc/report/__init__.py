@@ -13,8 +13,7 @@ from inferdoc.escaping import lines
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
-    from inferdoc.incidents.compare import Difference
-    from inferdoc.incidents.model import Incident
+    from inferdoc.incidents.model import Difference, Incident
     from inferdoc.judging.model import Diagnosis
 
 

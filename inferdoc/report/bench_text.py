@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import click
 
-from inferdoc.bench.model import BenchAnswer, BenchCurve, LevelRow, ProductionBeside
+from inferdoc.bench.compare import BenchAnswer, BenchCurve, LevelRow, ProductionBeside
 from inferdoc.report.size_text import number_lines
 from inferdoc.report.wrapping import wrap
 from inferdoc.words import figure

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import click
 
-from inferdoc.canary.model import ArmSeen, CanaryAnswer, CheckAnswer
+from inferdoc.canary.request import ArmSeen, CanaryAnswer, CheckAnswer
 from inferdoc.report.wrapping import wrap
 from inferdoc.words import figure, how_many
 

@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from inferdoc.escaping import html as escape
-from inferdoc.headroom.model import (
+from inferdoc.headroom.reading import (
     ForecastMoment,
     HeadroomAnswer,
     HeadroomClock,

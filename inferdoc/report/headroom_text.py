@@ -9,7 +9,7 @@ import click
 
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.own_metrics import Families, Row
-from inferdoc.headroom.model import HeadroomAnswer, HeadroomClock, Lost, PoolHeadroom
+from inferdoc.headroom.reading import HeadroomAnswer, HeadroomClock, Lost, PoolHeadroom
 from inferdoc.headroom.room import ROOM
 from inferdoc.report.brief import clock as shown_at
 from inferdoc.report.size_text import TITLES, VALUES, number_lines

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from inferdoc.escaping import page
-from inferdoc.incidents.compare import Difference
-from inferdoc.incidents.model import DiagnosisRun, Incident
+from inferdoc.incidents.model import DiagnosisRun, Difference, Incident
 from inferdoc.incidents.record import alert_names
 from inferdoc.report.wrapping import fitted
 from inferdoc.times import rfc3339

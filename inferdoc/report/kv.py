@@ -8,7 +8,7 @@ import click
 import numpy as np
 
 from inferdoc.escaping import html as escape
-from inferdoc.kv.model import KvAnswer
+from inferdoc.kv.sizes import KvAnswer
 from inferdoc.report.html_finding import pairs
 from inferdoc.report.html_numbers import listed, part_section
 from inferdoc.report.html_page import document

@@ -15,7 +15,7 @@ from inferdoc.escaping import one_line
 from inferdoc.extras import needed
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.prewarm.build import Outlook
-from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.difference import explain
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
 from inferdoc.report.html_finding import pairs
 from inferdoc.report.html_page import document

@@ -8,7 +8,7 @@ import click
 
 from inferdoc.report.columns import Columns, marked
 from inferdoc.report.wrapping import painted, wrap
-from inferdoc.whatif.model import SAME, Banded, WhatIfAnswer, WhatIfRow
+from inferdoc.whatif.predict import SAME, Banded, WhatIfAnswer, WhatIfRow
 from inferdoc.words import figure, how_many
 
 COLUMNS = 110

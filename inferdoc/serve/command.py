@@ -18,7 +18,7 @@ from inferdoc.extras import needed
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.command import Origin
 from inferdoc.forecast.result import Forecast
-from inferdoc.incidents.alert_rules import own_rules
+from inferdoc.incidents.intake import own_rules
 from inferdoc.incidents.record import Record
 from inferdoc.serve.callers import callers_of, known_hosts
 from inferdoc.serve.dispatch import Dispatcher

@@ -16,10 +16,9 @@ from functools import partial
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.incidents import posts, runs
-from inferdoc.incidents.database import RecordError
+from inferdoc.incidents import runs
 from inferdoc.incidents.model import DiagnosisRun, Incident
-from inferdoc.incidents.record import Record
+from inferdoc.incidents.record import Record, RecordError
 from inferdoc.incidents.runs import PostDue, RunOutcome
 from inferdoc.serve.note import note
 from inferdoc.serve.outputs.delivery import deliver
@@ -89,7 +88,7 @@ class Dispatcher:
 
     async def _resume(self) -> bool:
         left = await asyncio.to_thread(runs.resume, self.record)
-        await asyncio.to_thread(posts.dropped, self.record, set(self.names))
+        await asyncio.to_thread(runs.dropped, self.record, set(self.names))
         if left:
             self.log(f"{left} diagnosis runs are pending from the last start")
         for name in self._runners:
@@ -140,12 +139,12 @@ class Dispatcher:
 
     async def _post_on(self, section: OutputSection) -> bool:
         news, is_last = self._news, self.tasks.ending and not self.tasks.running(self._runners)
-        post = await asyncio.to_thread(posts.due, self.record, section.label, self.clock())
+        post = await asyncio.to_thread(runs.due, self.record, section.label, self.clock())
         if post is None:
             if not is_last:
-                await self._nap(news, posts.next_due, section.label)
+                await self._nap(news, runs.next_post_due, section.label)
             return is_last
-        run, incident = await asyncio.to_thread(posts.about, self.record, post)
+        run, incident = await asyncio.to_thread(runs.about, self.record, post)
         try:
             reference = await asyncio.to_thread(self._deliver, section, run, incident)
         except RecordError:
@@ -153,7 +152,7 @@ class Dispatcher:
         except Exception as error:
             await self._missed(post, error)
         else:
-            await self.tasks.insist(f"output {section.label}", posts.sent, self.record, post, reference)
+            await self.tasks.insist(f"output {section.label}", runs.sent, self.record, post, reference)
             self.counts.posts[post.output, "sent"] += 1
         return False
 
@@ -162,7 +161,7 @@ class Dispatcher:
         answer = self.record.diagnosis(run.number) if shown else None
         page = self.record.page(run.number) if shown and section.kind == "file" else None
         content = note(incident, run, answer, self.record.like(incident), self.public_url)
-        before = posts.reference(self.record, incident.id, section.label)
+        before = runs.reference(self.record, incident.id, section.label)
         return deliver(content, section, answer, page, before)
 
     async def _missed(self, post: PostDue, error: Exception) -> None:
@@ -171,7 +170,7 @@ class Dispatcher:
         why = one_line(str(error)) if ours else f"internal error: {_fault(error)}"
         last = await self.tasks.insist(
             f"output {post.output}",
-            partial(posts.missed, self.record, post, why, self.clock(), self.retry_seconds, final=final),
+            partial(runs.missed, self.record, post, why, self.clock(), self.retry_seconds, final=final),
         )
         self.counts.posts[post.output, "failed" if last else "again"] += 1
         self.log(f"output {post.output}: {why}{'; given up' if last else ''}")

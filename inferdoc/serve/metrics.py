@@ -15,11 +15,9 @@ from prometheus_client.registry import Collector
 from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.expose.rounds import Rounds
 from inferdoc.expose.verdicts import answer_rows
-from inferdoc.forecast.output import forecast_rows
-from inferdoc.forecast.result import Forecast
-from inferdoc.incidents.posts import pending
+from inferdoc.forecast.result import Forecast, forecast_rows
 from inferdoc.incidents.record import Record
-from inferdoc.incidents.runs import counts
+from inferdoc.incidents.runs import counts, pending
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.overview import Overview
 from inferdoc.version import __version__

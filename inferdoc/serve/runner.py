@@ -13,7 +13,7 @@ import msgspec
 
 from inferdoc.errors import NOT_JSON, InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.incidents.alert_rules import RuleTimes, window_from
+from inferdoc.incidents.intake import RuleTimes, window_from
 from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident
 from inferdoc.serve.run_process import RunRequest, RunResult
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
-from inferdoc.incidents.database import RecordError
+from inferdoc.incidents.record import RecordError
 
 T = TypeVar("T")
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0

@@ -19,8 +19,7 @@ import numpy as np
 
 from inferdoc.simulate.blocks import BlockPool
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.request import EngineRequest, RequestState
-from inferdoc.simulate.speculation import expected
+from inferdoc.simulate.request import EngineRequest, RequestState, expected
 from inferdoc.simulate.stats import EngineStats
 
 HICCUPS = 0.02

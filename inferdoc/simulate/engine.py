@@ -9,12 +9,11 @@ from collections.abc import Callable
 import numpy as np
 
 from inferdoc.simulate.batch import EngineConfig
-from inferdoc.simulate.frontend import FrontEnd, Grammars
 from inferdoc.simulate.hardware import StepTime
-from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, Link
-from inferdoc.simulate.offload import HostTier
+from inferdoc.simulate.link import POST, POST_PER_DESCRIPTOR, HostTier, Link
 from inferdoc.simulate.request import EngineRequest, RequestState
 from inferdoc.simulate.scheduler import Scheduler
+from inferdoc.simulate.workload import FrontEnd, Grammars
 
 ARRIVE, ABORT, LEASE, FREED, FAIL, COMPILED = range(6)
 FOREVER = float("inf")

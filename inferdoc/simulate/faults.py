@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import ceil
 
-from inferdoc.simulate.handle import FleetHandle
+from inferdoc.simulate.autoscaler import FleetHandle
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec
 

@@ -10,11 +10,9 @@ import msgspec
 import numpy as np
 
 from inferdoc.errors import InferdocError
-from inferdoc.simulate.attempt import Attempt
-from inferdoc.simulate.autoscaler import Autoscaler
-from inferdoc.simulate.capacity import sustainable
+from inferdoc.simulate.autoscaler import Autoscaler, sustainable
 from inferdoc.simulate.faults import Schedule
-from inferdoc.simulate.gateway import Gateway
+from inferdoc.simulate.gateway import Attempt, Gateway
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.request import EngineRequest, prepare
 from inferdoc.simulate.router import ClassStats, Router

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from collections import OrderedDict
 from dataclasses import dataclass, field
 
+from inferdoc.simulate.blocks import Key
 from inferdoc.simulate.request import EngineRequest
 
 POST = 0.8e-3
@@ -65,3 +67,51 @@ class Link:
         self.settle(now)
         self._reads = [r for r in self._reads if r[2] is not request]
         heapq.heapify(self._reads)
+
+
+@dataclass
+class OffloadStats:
+    """What the connector counts: bytes and seconds of its copies."""
+
+    load_bytes: float = 0.0
+    load_seconds: float = 0.0
+    store_bytes: float = 0.0
+    store_seconds: float = 0.0
+
+
+class HostTier:
+    """blocks: how many fit; link: the path to the GPU. The segments used longest ago are dropped first."""
+
+    def __init__(self, blocks: int, block_bytes: int, rate: float) -> None:
+        self.blocks = blocks
+        self.block_bytes = block_bytes
+        self.link = Link(rate)
+        self.stats = OffloadStats()
+        self._blocks: OrderedDict[Key, int] = OrderedDict()
+        self._used = 0
+
+    def matched(self, segments: list[tuple[Key, int]]) -> int:
+        """Blocks at the beginning of a prompt that lie here."""
+        found = 0
+        for key, blocks in segments:
+            have = min(self._blocks.get(key, 0), blocks)
+            if have:
+                self._blocks.move_to_end(key)
+            found += have
+            if have < blocks:
+                break
+        return found
+
+    def store(self, segments: list[tuple[Key, int]]) -> None:
+        """Copy out what is not here yet. Stores run beside the computing and hold nobody up."""
+        for key, blocks in segments:
+            more = blocks - self._blocks.get(key, 0)
+            self._blocks[key] = max(blocks, self._blocks.get(key, 0))
+            self._blocks.move_to_end(key)
+            if more > 0:
+                self._used += more
+                self.stats.store_bytes += more * self.block_bytes
+                self.stats.store_seconds += more * self.block_bytes / self.link.rate
+        while self._used > self.blocks:
+            _, gone = self._blocks.popitem(last=False)
+            self._used -= gone

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -15,15 +16,16 @@ from inferdoc.simulate.hardware import (
     BANDWIDTH_SHARE,
     FLOP_SHARE,
     Health,
+    LockStep,
     MeasuredTime,
     PartsTime,
     Roofline,
     StepTime,
     model,
+    rank_for,
     tier,
 )
 from inferdoc.simulate.link import Link
-from inferdoc.simulate.ranks import LockStep, rank_for
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import EngineFlags, PoolSpec
 
@@ -58,33 +60,11 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
         blocks = 4096
     measured = spec.parts or spec.measured
     kv_bytes = measured.kv_bytes if measured is not None else model(spec.model).kv_bytes
-    return EngineConfig(
-        blocks,
-        flags.block_size,
-        flags.max_seqs,
-        flags.budget,
-        flags.long_prefill,
-        flags.max_len,
-        flags.watermark,
-        flags.draft,
-        flags.loras,
-        flags.lora_load,
-        flags.prefix_caching,
-        flags.kv_metrics,
-        kv_bytes,
-        spec.gpus,
-        flags.lease,
-        role=spec.role,
-        grammar=flags.grammar,
-        host_blocks=int(flags.offload * 2**30 / (kv_bytes * flags.block_size)),
-        host_link=spec.host_link,
-        on_failed_read=flags.on_failed_read,
-        rebalance_every=flags.rebalance_every,
-        rebalance_pause=flags.rebalance_pause,
-        api_servers=flags.api_servers,
-        max_queued=flags.max_queued,
-        grammar_workers=flags.grammar_workers,
-    )
+    shared = {each.name for each in fields(EngineConfig)} & {*EngineFlags.__struct_fields__}
+    named = {name: getattr(flags, name) for name in shared}
+    host_blocks = int(flags.offload * 2**30 / (kv_bytes * flags.block_size))
+    of_pool = {"blocks": blocks, "kv_bytes": kv_bytes, "workers": spec.gpus, "role": spec.role}
+    return EngineConfig(**named | of_pool, host_blocks=host_blocks, host_link=spec.host_link)
 
 
 class Pod:

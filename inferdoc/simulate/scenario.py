@@ -10,8 +10,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from inferdoc.simulate.controllers import FlowSpec, ScaleOn, ScalerSpec
-from inferdoc.simulate.surroundings import Surroundings
+from inferdoc.simulate.surroundings import FlowSpec, ScaleOn, ScalerSpec, Surroundings
 
 Role = Literal["both", "prefill", "decode"]
 Policy = Literal["round-robin", "least-loaded", "prefix", "random"]

@@ -11,16 +11,14 @@ from typing import Literal
 import numpy as np
 
 from inferdoc.collect.samples import Page
-from inferdoc.simulate.dcgm_page import Dcgm
+from inferdoc.simulate.engine_pages import router_items, vllm_items
+from inferdoc.simulate.exporter_pages import Dcgm, balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.hardware import model
-from inferdoc.simulate.items import Item, Pages, gauge
-from inferdoc.simulate.kube_page import balancedness_items, cadvisor_items, kube_items
 from inferdoc.simulate.pod import Pod
-from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario import FaultSpec, Scenario
+from inferdoc.simulate.stats import Item, Pages, gauge
 from inferdoc.simulate.surroundings import Surroundings
-from inferdoc.simulate.vllm_page import vllm_items
 
 BEFORE_RENAME = {"vllm:inter_token_latency_seconds": "vllm:time_per_output_token_seconds"}
 """Old names that stood beside the new ones up to 0.11 (collectors/vllm.yaml, `formerly`)."""

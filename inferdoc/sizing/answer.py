@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from inferdoc.capacity.disaggregation import LEAST_NVLINK
 from inferdoc.capacity.memory import KV_TARGET
+from inferdoc.capacity.service_level import LEAST_NVLINK
 from inferdoc.capacity.step_time import best_draft_length, speculative_speedup
 from inferdoc.sizing.build import End, arithmetic_of, by_parts, phase_shares
 from inferdoc.sizing.choice import Considered, best, considered, one_at_a_time
@@ -24,8 +24,17 @@ from inferdoc.sizing.inputs import SizingInputs, TokenLength
 from inferdoc.sizing.live import BackTest
 from inferdoc.sizing.load_part import cache_part, latency_part, rate_part, speed_part
 from inferdoc.sizing.memory_part import kv_part, longest_context, memory_part
-from inferdoc.sizing.model import SIZE_SCHEMA_ID, LayoutLooked, Predicted, SizeAnswer, SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number, part
+from inferdoc.sizing.model import (
+    SIZE_SCHEMA_ID,
+    Inputs,
+    LayoutLooked,
+    Predicted,
+    SizeAnswer,
+    SizedPart,
+    at_ends,
+    number,
+    part,
+)
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import figure, how_many
 

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import ceil, inf
 
-from inferdoc.capacity.disaggregation import transfer_seconds
-from inferdoc.capacity.service_level import replicas_needed
+from inferdoc.capacity.service_level import replicas_needed, transfer_seconds
 from inferdoc.errors import InferdocError
 from inferdoc.sizing.build import End, Sized, sized
 from inferdoc.sizing.inputs import BatchJob, Parallelism, SizingInputs, TokenLength, TrafficInputs

@@ -44,7 +44,14 @@ from inferdoc.sizing.decision_model import (
 )
 from inferdoc.sizing.fleet_part import LEAST_PODS, MOST_OF_TTFT, SHORT_PROMPT, WORTH
 from inferdoc.sizing.inputs import Parallelism, SizingInputs, TrafficClass, TrafficInputs
-from inferdoc.sizing.request import WITHOUT_BF16, shape_named, sizing_inputs, tier_named
+from inferdoc.sizing.live import LivePool
+from inferdoc.sizing.request import (
+    WITHOUT_BF16,
+    calibrated_inputs,
+    shape_named,
+    tier_named,
+    with_live,
+)
 from inferdoc.version import __version__
 from inferdoc.words import figure
 
@@ -56,15 +63,18 @@ RANKS = (1, 2, 4, 8)
 NODE = 8
 
 
-def decided(options: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection) -> DecisionAnswer:
-    """The decision that the values of the command's options ask for. Raises InferdocError for a wrong option, and where
-    nothing serves the load."""
+def decided(
+    options: Mapping[str, Any], catalogue: Catalogue, prices: PricesSection, like: LivePool | None = None
+) -> DecisionAnswer:
+    """The decision for the options of the command. like: a live pool, whose tier and precision it keeps. Raises
+    InferdocError for a wrong option, and where nothing serves the load."""
+    options = options if like is None else with_live(options, like, catalogue)
     if options.get("rate") is None and options.get("concurrency") is None and options.get("max_num_seqs") != 1:
         raise InferdocError("--tier: several tiers are compared at a load; give --rate or --concurrency")
     names = _tiers(str(options["tier"]), catalogue)
     first = next((name for name in names if name not in WITHOUT_BF16), names[0])
-    checked = sizing_inputs({**options, "tier": first}, catalogue)
-    rows = [row for name in names for row in _of_tier(options, name, catalogue, prices)]
+    checked, _ = calibrated_inputs({**options, "tier": first}, catalogue, like)
+    rows = [row for name in names for row in _of_tier(options, name, catalogue, prices, like)]
     taken = [row for row in rows if not row.why]
     if not taken:
         reasons = "; ".join(dict.fromkeys(f"{row.tier} {row.why}" for row in rows))
@@ -90,7 +100,7 @@ def decided(options: Mapping[str, Any], catalogue: Catalogue, prices: PricesSect
         front,
         [*(row for row in rows if row.why), *more],
         [*checked.assumed],
-        list(notes(front, checked)),
+        [*notes(front, checked), *([] if like is None else [f"shares of the GPUs: measured on {like.name}"])],
     )
 
 
@@ -108,12 +118,13 @@ def _tiers(given: str, catalogue: Catalogue) -> list[str]:
 
 
 def _of_tier(
-    options: Mapping[str, Any], name: str, catalogue: Catalogue, prices: PricesSection
+    options: Mapping[str, Any], name: str, catalogue: Catalogue, prices: PricesSection, like: LivePool | None
 ) -> Iterator[DecisionRow]:
-    for dtype, kv_dtype in _precisions(options, name, catalogue):
+    own_precision = ((options.get("dtype"), options.get("kv_dtype")),)
+    for dtype, kv_dtype in _precisions(options, name, catalogue) if like is None else own_precision:
         own = {**options, "tier": name, "dtype": dtype, "kv_dtype": kv_dtype}
         try:
-            sizing = sizing_inputs(own, catalogue)
+            sizing, _ = calibrated_inputs(own, catalogue, like)
         except InferdocError as fault:
             yield DecisionRow(name, dtype or "", kv_dtype or "", AGGREGATED, "", why=str(fault))
             continue

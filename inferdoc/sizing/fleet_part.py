@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from inferdoc.capacity.disaggregation import PhaseSeconds, phase_seconds
-from inferdoc.capacity.service_level import price_per_million_tokens, queued_tokens, safe_queue_depth
+from inferdoc.capacity.service_level import (
+    PhaseSeconds,
+    phase_seconds,
+    price_per_million_tokens,
+    queued_tokens,
+    safe_queue_depth,
+)
 from inferdoc.sizing.build import ENDS, End
 from inferdoc.sizing.choice import Considered, kv_move_seconds, pool_pair, replicas_for
 from inferdoc.sizing.inputs import SizingInputs
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import Inputs, at_ends, number, part
+from inferdoc.sizing.model import Inputs, Predicted, SizedPart, at_ends, number, part
 from inferdoc.sizing.replica import Replica
 
 MONEY = "money"

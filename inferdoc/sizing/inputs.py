@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.capacity.service_level import (
@@ -15,7 +16,11 @@ from inferdoc.capacity.service_level import (
 )
 from inferdoc.catalogue.efficiency import Efficiency
 from inferdoc.catalogue.signal import Tier, Tiers
+from inferdoc.errors import InferdocError
+from inferdoc.times import length_of
+from inferdoc.words import figure
 
+MOST_TOKENS = 10_000_000
 TAIL = 2.0
 """The 95th percentile of a length over its mean, where only the mean is given (own choice)."""
 
@@ -100,6 +105,91 @@ class TrafficInputs:
     def context_p95(self) -> float:
         """The same at the 95th percentile: prompts and answers are seldom long together."""
         return self.context + math.hypot(self.prompt.p95 - self.prompt.mean, self.output.p95 - self.output.mean)
+
+
+CLASS = "chat share=0.7 prompt=1500,4000 output=300,900 prefix=0.3 ttft=1s"
+CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft", "turns", "budget")
+MOST_TURNS = 10_000
+
+
+def read_classes(options: Mapping[str, Any], itl: float, assumed: list[str]) -> tuple[TrafficClass, ...]:
+    """The kinds of requests of --class, whose shares are of all requests. itl: objective in seconds. Raises
+    InferdocError."""
+    given = options.get("classes") or ()
+    if not given:
+        return ()
+    for key in ("prompt_tokens", "output_tokens", "prefix_share"):
+        if options.get(key) is not None:
+            raise InferdocError(f"--class and --{key.replace('_', '-')} are mutually exclusive")
+    found = [_class(text, itl, assumed) for text in given]
+    whole = sum(each.share for each in found)
+    if abs(whole - 1.0) > 1e-6:
+        raise InferdocError(f"--class: the shares add up to {whole:g}; expected 1")
+    if len({each.name for each in found}) < len(found):
+        raise InferdocError("--class: a name is given twice")
+    return tuple(found)
+
+
+def _class(text: str, itl: float, assumed: list[str]) -> TrafficClass:
+    name, *rest = text.split() or [""]
+    values = dict(part.partition("=")[::2] for part in rest)
+    if not name or "=" in name or set(values) - set(CLASS_KEYS) or not {"share", "prompt", "output"} <= set(values):
+        raise InferdocError(
+            f'--class "{text}": expected for example "{CLASS}"; prefix and ttft are optional, as are turns and budget'
+        )
+    lengths = {f"--class {name} {key}": values[key] for key in ("prompt", "output")}
+    prompt, output = (_tokens(flag, length, assumed) for flag, length in lengths.items())
+    try:
+        share, prefix = float(values["share"]), float(values.get("prefix", "0"))
+    except ValueError:
+        share = prefix = math.nan
+    if not 0 < share <= 1 or not 0 <= prefix < 1:
+        raise InferdocError(f"--class {name}: expected shares of 0 to 1, 0.7 for 70 %")
+    ttft = values.get("ttft")
+    limit = None if ttft is None else math.inf if ttft == "none" else length_of(ttft, f"--class {name} ttft")
+    if "budget" in values or "turns" in values:
+        if ttft is not None:
+            raise InferdocError(f"--class {name}: ttft and budget are mutually exclusive")
+        limit = _turn_limit(name, values, output.mean * itl, assumed)
+    return TrafficClass(name, share, prompt, output, prefix, limit)
+
+
+def _turn_limit(name: str, values: Mapping[str, str], decode: float, assumed: list[str]) -> float:
+    """TTFT objective of a turn: the budget of a session over its turns, less the seconds of the output at the ITL
+    objective."""
+    turns = values.get("turns", "")
+    if "budget" not in values or not turns.isdecimal() or not 1 <= int(turns) <= MOST_TURNS:
+        raise InferdocError(f"--class {name}: expected turns and budget of a session: turns=20 budget=5m")
+    budget = length_of(values["budget"], f"--class {name} budget")
+    limit = budget / int(turns) - decode
+    if limit <= 0:
+        raise InferdocError(
+            f"--class {name}: {turns} turns take {figure(decode * int(turns), 's')} at the ITL objective alone, more "
+            f"than the budget of {values['budget']}; take fewer turns, shorter outputs or a lower --itl"
+        )
+    assumed.append(f"class {name}: TTFT p95 of a turn {figure(limit, 's')}, from {values['budget']} for {turns} turns")
+    return limit
+
+
+def read_length(options: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
+    """The mean, or mean and p95, of an option in tokens. Raises InferdocError."""
+    return _tokens(f"--{key.replace('_', '-')}", str(options[key]), assumed)
+
+
+def _tokens(flag: str, text: str, assumed: list[str]) -> TokenLength:
+    parts = text.split(",")
+    try:
+        numbers = [float(part) for part in parts]
+    except ValueError:
+        numbers = []
+    if len(numbers) not in (1, 2) or not all(1 <= number <= MOST_TOKENS for number in numbers):
+        raise InferdocError(f"{flag} {text}: expected the mean, or mean,p95, in tokens: 1500 or 1500,4000")
+    if len(numbers) == 2 and numbers[1] < numbers[0]:
+        raise InferdocError(f"{flag} {text}: the p95 lies below the mean: give mean,p95")
+    if len(numbers) == 1:
+        assumed.append(f"p95 of {flag} is {TAIL:g} x its mean (give mean,p95)")
+        return TokenLength(numbers[0], TAIL * numbers[0], assumed=True)
+    return TokenLength(numbers[0], numbers[1])
 
 
 @dataclass(frozen=True)

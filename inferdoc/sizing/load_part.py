@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from inferdoc.capacity.disaggregation import reload_seconds_per_token
 from inferdoc.capacity.reuse import block_life_seconds
-from inferdoc.capacity.service_level import longest_stall_seconds
+from inferdoc.capacity.service_level import longest_stall_seconds, reload_seconds_per_token
 from inferdoc.capacity.step_time import ridge_tokens
 from inferdoc.sizing.build import (
     End,
@@ -20,8 +19,7 @@ from inferdoc.sizing.build import (
 )
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs, TrafficClass
-from inferdoc.sizing.model import Predicted
-from inferdoc.sizing.number import Inputs, at_ends, number, part, widened
+from inferdoc.sizing.model import Inputs, Predicted, at_ends, number, part, widened
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import how_many
 

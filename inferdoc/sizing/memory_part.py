@@ -8,8 +8,7 @@ from inferdoc.capacity.memory import KV_DTYPES, SPARSE_LAYER_BYTES, least_gpus, 
 from inferdoc.sizing.build import GpuMemory, kv_cost_of, memory_of, weights_of
 from inferdoc.sizing.choice import Considered
 from inferdoc.sizing.inputs import SizingInputs
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.sizing.number import at_ends, number, part
+from inferdoc.sizing.model import Predicted, SizedPart, at_ends, number, part
 from inferdoc.sizing.replica import Replica
 
 MOST_CONTEXT = 1e9

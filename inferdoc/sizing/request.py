@@ -20,21 +20,20 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Tier
 from inferdoc.config_sections import PricesSection
 from inferdoc.errors import NOT_JSON, InferdocError
-from inferdoc.sizing.answer import answered
+from inferdoc.sizing.answer import answered, sizing_steps
 from inferdoc.sizing.choice import batch_job
 from inferdoc.sizing.fleet_part import GpuPrice
 from inferdoc.sizing.inputs import (
-    TAIL,
     Drafting,
     EngineLimits,
     Parallelism,
     SizingInputs,
-    TokenLength,
-    TrafficClass,
     TrafficInputs,
     mixed_length,
+    read_classes,
+    read_length,
 )
-from inferdoc.sizing.live import LivePool, calibrated
+from inferdoc.sizing.live import BackTest, LivePool, calibrated
 from inferdoc.sizing.model import SizeAnswer
 from inferdoc.times import length_of
 from inferdoc.words import figure
@@ -43,7 +42,7 @@ SIZES = (1, 2, 4, 8)
 """Tensor parallelism within one node."""
 STAGES = (1, 2, 4)
 """Pipelines over nodes, looked at only where one node holds no replica."""
-MOST_RATE, MOST_TOKENS, MOST_GPUS = 1e6, 10_000_000, 1024
+MOST_RATE, MOST_GPUS = 1e6, 1024
 DEFAULT_TTFT, DEFAULT_ITL = 2.0, 0.05
 """Objectives of a chat (own choice)."""
 LONGEST_DRAFT = 64
@@ -55,16 +54,30 @@ WITHOUT_BF16 = ("t4",)
 def sized_for_request(
     options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
 ) -> SizeAnswer:
-    """The sizing that the values of the command's options ask for. like: a live pool, for what they leave open; prices:
-    for money. Raises InferdocError."""
+    """The sizing for the options of the command. like: a live pool, for what they leave open; prices: for money. Raises
+    InferdocError."""
+    return steps_for_request(options, catalogue, like, prices)[0]
+
+
+def steps_for_request(
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None = None, prices: PricesSection | None = None
+) -> tuple[SizeAnswer, list[tuple[str, str]]]:
+    """The sizing, and title and result of each step of the guide. Raises InferdocError."""
+    sizing, test = calibrated_inputs(options, catalogue, like)
+    answer = answered(sizing, test, _price(sizing, prices))
+    return answer, sizing_steps(sizing, answer)
+
+
+def calibrated_inputs(
+    options: Mapping[str, Any], catalogue: Catalogue, like: LivePool | None
+) -> tuple[SizingInputs, BackTest | None]:
+    """The inputs of a sizing, with the shares that a live pool reaches and their back-test. Raises InferdocError."""
     if like is None:
-        sizing = sizing_inputs(options, catalogue)
-        return answered(sizing, price=_price(sizing, prices))
+        return sizing_inputs(options, catalogue), None
     if options.get("tp") is None:
         raise InferdocError(f"--like {like.name}: give --tp, the layout of its pods; no metric shows it")
-    sizing = sizing_inputs(_with_live(options, like, catalogue), catalogue)
-    layout = Parallelism(options["tp"], options.get("pp") or 1, options.get("dp") or 1)
-    return answered(*calibrated(sizing, like, layout), _price(sizing, prices))
+    sizing = sizing_inputs(with_live(options, like, catalogue), catalogue)
+    return calibrated(sizing, like, Parallelism(options["tp"], options.get("pp") or 1, options.get("dp") or 1))
 
 
 def _price(sizing: SizingInputs, prices: PricesSection | None) -> GpuPrice | None:
@@ -73,8 +86,8 @@ def _price(sizing: SizingInputs, prices: PricesSection | None) -> GpuPrice | Non
     return None if prices is None or found is None else GpuPrice(found, prices.currency)
 
 
-def _with_live(options: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
-    """The options with the pool's own figures where none are given."""
+def with_live(options: Mapping[str, Any], pool: LivePool, catalogue: Catalogue) -> dict[str, Any]:
+    """The options with the values of the pool where none are given. Raises InferdocError for another model or tier."""
     if options.get("model") is None and model_known(pool.model, catalogue) is None:
         raise InferdocError(
             f'--like {pool.name}: its model "{pool.model}" is not known; give --model with a config.json'
@@ -245,13 +258,13 @@ def _kv_dtype(given: str | None, shape: ModelShape, assumed: list[str]) -> str:
 
 
 def _traffic(options: Mapping[str, Any], shape: ModelShape, assumed: list[str]) -> TrafficInputs:
-    classes = _classes(options, assumed)
+    classes = read_classes(options, _seconds(options, "itl", DEFAULT_ITL, []), assumed)
     if classes:
         prompt, output = (
             mixed_length([(each.share, getattr(each, part)) for each in classes]) for part in ("prompt", "output")
         )
     else:
-        prompt, output = _length(options, "prompt_tokens", assumed), _length(options, "output_tokens", assumed)
+        prompt, output = (read_length(options, key, assumed) for key in ("prompt_tokens", "output_tokens"))
     longest = prompt.mean + output.mean
     if shape.max_len and longest > shape.max_len:
         raise InferdocError(
@@ -278,90 +291,6 @@ def _traffic(options: Mapping[str, Any], shape: ModelShape, assumed: list[str]) 
     if not 0 <= share < 1:
         raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
     return TrafficInputs(prompt, output, rate, share, concurrent, classes)
-
-
-CLASS = "chat share=0.7 prompt=1500,4000 output=300,900 prefix=0.3 ttft=1s"
-CLASS_KEYS = ("share", "prompt", "output", "prefix", "ttft", "turns", "budget")
-MOST_TURNS = 10_000
-
-
-def _classes(options: Mapping[str, Any], assumed: list[str]) -> tuple[TrafficClass, ...]:
-    """The kinds of requests of --class, whose shares are of all requests."""
-    given = options.get("classes") or ()
-    if not given:
-        return ()
-    for key in ("prompt_tokens", "output_tokens", "prefix_share"):
-        if options.get(key) is not None:
-            raise InferdocError(f"--class and --{key.replace('_', '-')} are mutually exclusive")
-    itl = _seconds(options, "itl", DEFAULT_ITL, [])
-    found = [_class(text, itl, assumed) for text in given]
-    whole = sum(each.share for each in found)
-    if abs(whole - 1.0) > 1e-6:
-        raise InferdocError(f"--class: the shares add up to {whole:g}; expected 1")
-    if len({each.name for each in found}) < len(found):
-        raise InferdocError("--class: a name is given twice")
-    return tuple(found)
-
-
-def _class(text: str, itl: float, assumed: list[str]) -> TrafficClass:
-    name, *rest = text.split() or [""]
-    values = dict(part.partition("=")[::2] for part in rest)
-    if not name or "=" in name or set(values) - set(CLASS_KEYS) or not {"share", "prompt", "output"} <= set(values):
-        raise InferdocError(
-            f'--class "{text}": expected for example "{CLASS}"; prefix and ttft are optional, as are turns and budget'
-        )
-    lengths = {f"--class {name} {key}": values[key] for key in ("prompt", "output")}
-    prompt, output = (_tokens(flag, length, assumed) for flag, length in lengths.items())
-    try:
-        share, prefix = float(values["share"]), float(values.get("prefix", "0"))
-    except ValueError:
-        share = prefix = math.nan
-    if not 0 < share <= 1 or not 0 <= prefix < 1:
-        raise InferdocError(f"--class {name}: expected shares of 0 to 1, 0.7 for 70 %")
-    ttft = values.get("ttft")
-    limit = None if ttft is None else math.inf if ttft == "none" else length_of(ttft, f"--class {name} ttft")
-    if "budget" in values or "turns" in values:
-        if ttft is not None:
-            raise InferdocError(f"--class {name}: ttft and budget are mutually exclusive")
-        limit = _turn_limit(name, values, output.mean * itl, assumed)
-    return TrafficClass(name, share, prompt, output, prefix, limit)
-
-
-def _turn_limit(name: str, values: Mapping[str, str], decode: float, assumed: list[str]) -> float:
-    """TTFT objective of a turn: the budget of a session over its turns, less the seconds of the output at the ITL
-    objective."""
-    turns = values.get("turns", "")
-    if "budget" not in values or not turns.isdecimal() or not 1 <= int(turns) <= MOST_TURNS:
-        raise InferdocError(f"--class {name}: expected turns and budget of a session: turns=20 budget=5m")
-    budget = length_of(values["budget"], f"--class {name} budget")
-    limit = budget / int(turns) - decode
-    if limit <= 0:
-        raise InferdocError(
-            f"--class {name}: {turns} turns take {figure(decode * int(turns), 's')} at the ITL objective alone, more "
-            f"than the budget of {values['budget']}; take fewer turns, shorter outputs or a lower --itl"
-        )
-    assumed.append(f"class {name}: TTFT p95 of a turn {figure(limit, 's')}, from {values['budget']} for {turns} turns")
-    return limit
-
-
-def _length(options: Mapping[str, Any], key: str, assumed: list[str]) -> TokenLength:
-    return _tokens(f"--{key.replace('_', '-')}", str(options[key]), assumed)
-
-
-def _tokens(flag: str, text: str, assumed: list[str]) -> TokenLength:
-    parts = text.split(",")
-    try:
-        numbers = [float(part) for part in parts]
-    except ValueError:
-        numbers = []
-    if len(numbers) not in (1, 2) or not all(1 <= number <= MOST_TOKENS for number in numbers):
-        raise InferdocError(f"{flag} {text}: expected the mean, or mean,p95, in tokens: 1500 or 1500,4000")
-    if len(numbers) == 2 and numbers[1] < numbers[0]:
-        raise InferdocError(f"{flag} {text}: the p95 lies below the mean: give mean,p95")
-    if len(numbers) == 1:
-        assumed.append(f"p95 of {flag} is {TAIL:g} x its mean (give mean,p95)")
-        return TokenLength(numbers[0], TAIL * numbers[0], assumed=True)
-    return TokenLength(numbers[0], numbers[1])
 
 
 def _limits(options: Mapping[str, Any], name: str, tier: Tier, assumed: list[str]) -> EngineLimits:

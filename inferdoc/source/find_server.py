@@ -9,8 +9,7 @@ from contextlib import closing
 
 import requests
 
-from inferdoc.collect.deadline import DeadlineWatch
-from inferdoc.collect.session import OriginSession, body_of
+from inferdoc.collect.session import DeadlineWatch, OriginSession, body_of
 from inferdoc.errors import NOT_JSON
 
 LOCAL = "http://localhost:9090"

@@ -22,8 +22,7 @@ import msgspec
 import requests
 import urllib3
 
-from inferdoc.collect.deadline import Deadline, DeadlineWatch
-from inferdoc.collect.session import BodyTooLargeError, OriginSession, body_of
+from inferdoc.collect.session import BodyTooLargeError, Deadline, DeadlineWatch, OriginSession, body_of
 from inferdoc.errors import NOT_JSON
 from inferdoc.source import prometheus_errors as errors
 from inferdoc.source.base import Incomplete

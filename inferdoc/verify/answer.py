@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import numpy as np
 
-from inferdoc.canary.interval import ALIKE, compared, ratio
-from inferdoc.canary.pairs import ArmCounts
+from inferdoc.canary.interval import ALIKE, ArmCounts, compared, ratio
 from inferdoc.catalogue.document import nearest
 from inferdoc.errors import NOT_JSON, ExitCode, InferdocError
 from inferdoc.judging.model import Diagnosis, Finding
@@ -24,7 +23,7 @@ from inferdoc.verify.model import UNDECIDED, VERIFICATION_SCHEMA_ID, MeasuredMov
 from inferdoc.version import __version__
 from inferdoc.whatif.answer import limits_for_request
 from inferdoc.whatif.live import FINISHED, ITL, PREFILL, PROMPT, STEP, TPOT, TTFT, ObservedPool, observed
-from inferdoc.whatif.model import WhatIfAnswer
+from inferdoc.whatif.predict import WhatIfAnswer
 from inferdoc.whatif.run_simulation import TimesCounted
 
 if TYPE_CHECKING:

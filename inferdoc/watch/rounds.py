@@ -10,7 +10,7 @@ from typing import NoReturn, TextIO
 
 from inferdoc.errors import ExitCode
 from inferdoc.escaping import one_line
-from inferdoc.incidents.compare import placed
+from inferdoc.incidents.model import placed
 from inferdoc.judging.model import Diagnosis, Finding
 from inferdoc.times import rfc3339
 from inferdoc.words import how_many

@@ -23,14 +23,18 @@ from inferdoc.whatif.calibrate import calibrated
 from inferdoc.whatif.calibrate_pair import CalibratedPair, calibrated_pair
 from inferdoc.whatif.changes import changed_pair, changed_pool
 from inferdoc.whatif.live import APART, STEP, ObservedPair, ObservedPool, observed_for_request
-from inferdoc.whatif.model import WHATIF_SCHEMA_ID, Banded, HoldoutRow, WhatIfAnswer, WhatIfRow
 from inferdoc.whatif.predict import (
     QUANTITIES,
     SEEDS,
+    WHATIF_SCHEMA_ID,
+    Banded,
     Calibrated,
     Changed,
+    HoldoutRow,
     MovedQuantity,
     Prediction,
+    WhatIfAnswer,
+    WhatIfRow,
     busiest,
     plays_now,
     predicted,

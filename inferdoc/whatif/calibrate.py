@@ -15,8 +15,7 @@ from inferdoc.sizing.request import model_known, shape_named
 from inferdoc.whatif.live import ACCEPTED, DRAFTED, DRAFTS, FINISHED, ITL, TPOT, TTFT, ObservedPool
 from inferdoc.whatif.run_simulation import TIMED, PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PlayedSetting
-from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted
-from inferdoc.whatif.traffic import rates_of, traffic_of
+from inferdoc.whatif.steps import StepBasis, StepFit, basis_of, fitted, rates_of, traffic_of
 
 if TYPE_CHECKING:
     from inferdoc.capacity.model_shape import ModelShape

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace as with_fields
 
-from inferdoc.capacity.disaggregation import transfer_seconds
+from inferdoc.capacity.service_level import transfer_seconds
 from inferdoc.simulate.link import Link
 from inferdoc.sizing.choice import LINK_EFFICIENCY
 from inferdoc.whatif.calibrate import (
@@ -28,7 +28,7 @@ from inferdoc.whatif.calibrate import (
 from inferdoc.whatif.live import APART, FINISHED, ITL, PROMPT, TPOT, TTFT, ObservedPair, ObservedPool
 from inferdoc.whatif.run_simulation import PlayedPool, TimesCounted, played
 from inferdoc.whatif.setting import PairSetting, of_side
-from inferdoc.whatif.traffic import answers_of, rates_of, traffic_of
+from inferdoc.whatif.steps import answers_of, rates_of, traffic_of
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue

@@ -11,8 +11,7 @@ import numpy as np
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.fromsource import Gathered, Key, gather, gpus_of_pod, pool_name
-from inferdoc.kv.counted import Intervals, bucket_increases, counted
-from inferdoc.kv.live import pool_chosen, settings_of
+from inferdoc.kv.live import Intervals, bucket_increases, counted, pool_chosen, settings_of
 from inferdoc.times import seconds_of
 
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.capacity import pod_rate
-from inferdoc.simulate.controllers import ScalerSpec
+from inferdoc.simulate.autoscaler import pod_rate
 from inferdoc.simulate.scenario import Length
+from inferdoc.simulate.surroundings import ScalerSpec
 from inferdoc_dev.incidents.generator import Draw, Drawing
 
 replace = msgspec.structs.replace

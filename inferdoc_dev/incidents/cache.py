@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.capacity import pod_rate
+from inferdoc.simulate.autoscaler import pod_rate
 from inferdoc.simulate.scenario import Length, Prefixes, Stream
 from inferdoc_dev.incidents.generator import Draw, Drawing, kv_request_bytes
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.controllers import FlowSpec, ScalerSpec
 from inferdoc.simulate.scenario import Length, PoolSpec, Prefixes, Stream
+from inferdoc.simulate.surroundings import FlowSpec, ScalerSpec
 from inferdoc_dev.incidents.generator import Draw, Drawing
 
 replace = msgspec.structs.replace

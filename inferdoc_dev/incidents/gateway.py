@@ -6,10 +6,10 @@ from math import exp
 
 import msgspec
 
-from inferdoc.simulate.controllers import FlowSpec
 from inferdoc.simulate.gateway import CORE_PER_POLL, CORE_PER_REQUEST, CORE_PER_TOKEN
 from inferdoc.simulate.pod import step_time
 from inferdoc.simulate.router import REFRESH
+from inferdoc.simulate.surroundings import FlowSpec
 from inferdoc_dev.incidents.generator import Draw, Drawing
 
 replace = msgspec.structs.replace

@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from inferdoc.simulate.capacity import pod_rate
+from inferdoc.simulate.autoscaler import pod_rate
 from inferdoc.simulate.hardware import model
 from inferdoc.simulate.pod import engine_config, step_time
 from inferdoc.simulate.scenario import (

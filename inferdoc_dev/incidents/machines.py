@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from inferdoc.simulate.capacity import pod_rate
+from inferdoc.simulate.autoscaler import pod_rate
 from inferdoc.simulate.scenario import Length, PoolSpec
 from inferdoc_dev.incidents.generator import Draw, Drawing, batch_at
 from inferdoc_dev.incidents.prefixes import relaunch

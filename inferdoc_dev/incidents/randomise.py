@@ -7,7 +7,7 @@ from typing import Any, cast
 import msgspec
 import numpy as np
 
-from inferdoc.simulate.capacity import sustainable
+from inferdoc.simulate.autoscaler import sustainable
 from inferdoc.simulate.scenario import FaultSpec, Scenario, Stream
 from inferdoc.simulate.surroundings import Bystander, Surroundings
 from inferdoc_dev.incidents.randomisation import RANDOMISATION, Chance, Choice, Randomisation, Range

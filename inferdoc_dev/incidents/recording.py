@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from inferdoc.simulate.capacity import sustainable
-from inferdoc.simulate.kube_page import replica_set
+from inferdoc.simulate.autoscaler import sustainable
+from inferdoc.simulate.exporter_pages import replica_set
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import Expect, Exporters, FaultSpec, Length, PoolSpec, RouterSpec, Scenario, Stream
 from inferdoc.simulate.scrape import FleetScraper, Scraped, scrape_all

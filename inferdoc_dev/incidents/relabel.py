@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from inferdoc.collect.samples import Labels, Layout, Page, Series
-from inferdoc.simulate.router_page import POOL
+from inferdoc.simulate.engine_pages import POOL
 from inferdoc.simulate.scrape import Scraped
 from inferdoc.simulate.surroundings import AllowList, LabelLayout, Surroundings
 

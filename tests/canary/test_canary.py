@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from inferdoc.canary.checks import Check
-from inferdoc.canary.interval import Ratio, ShareDifference, compared, design_effect
-from inferdoc.canary.pairs import ArmCounts
+from inferdoc.canary.interval import ArmCounts, Ratio, ShareDifference, compared, design_effect
 from inferdoc.canary.request import CheckSeen
 from tests.canary.made import Pod, fleet, store
 from tests.cli.command import call, refused

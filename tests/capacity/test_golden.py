@@ -9,13 +9,6 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.canary.interval import arm_size, difference
-from inferdoc.capacity.disaggregation import (
-    PhaseSeconds,
-    payoff,
-    phase_seconds,
-    reload_seconds_per_token,
-    transfer_seconds,
-)
 from inferdoc.capacity.memory import (
     GIB,
     KvLayers,
@@ -31,17 +24,22 @@ from inferdoc.capacity.memory import (
 )
 from inferdoc.capacity.reuse import PrefixCache, life_gain
 from inferdoc.capacity.service_level import (
+    PhaseSeconds,
     colocated_itl_seconds,
     escalated_price,
     joint_share,
     kwh_per_million_tokens,
+    payoff,
+    phase_seconds,
     price_per_million_tokens,
     queue_seconds,
     queued_tokens,
+    reload_seconds_per_token,
     replicas_needed,
     routed_price,
     safe_queue_depth,
     tokens_per_joule,
+    transfer_seconds,
 )
 from inferdoc.capacity.step_time import (
     Machine,

@@ -14,9 +14,9 @@ import pytest
 
 from inferdoc.collect import probe as probing
 from inferdoc.collect.discovery import make_target
-from inferdoc.collect.http_sd import HttpDiscovery
 from inferdoc.collect.probe import probe
 from inferdoc.collect.scrape import ScrapeOptions, Scraper
+from inferdoc.collect.targets import HttpDiscovery
 from inferdoc.errors import InferdocError
 from inferdoc.serve.outputs import sending
 from inferdoc.serve.outputs.sending import Outgoing, send

@@ -15,9 +15,9 @@ from click.testing import CliRunner
 from inferdoc.cli.collect import command
 from inferdoc.collect.collector import collect
 from inferdoc.collect.discovery import Discovery, make_target
-from inferdoc.collect.http_sd import HttpDiscovery
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions
+from inferdoc.collect.targets import HttpDiscovery
 from inferdoc.config import load_config
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.store import Store

@@ -8,15 +8,15 @@ from collections.abc import Callable
 from inferdoc.collect import collector
 from inferdoc.collect.collector import CollectStats, collect
 from inferdoc.collect.discovery import Discovery, Target, make_target
-from inferdoc.collect.keeping_up import KeepingUp
 from inferdoc.collect.scrape import ScrapeResult
+from inferdoc.collect.scrape_series import KeepingUp
 
 from .test_collector import Memory
 
 
 def test_what_it_says_and_when():
     said = []
-    told = KeepingUp(15.0, said.append, began=0.0)
+    told = KeepingUp(15.0, said.append, start=0.0)
     told.left_out(300)
     told.look(59.0, 1000)
     assert said == []

@@ -9,9 +9,9 @@ import pytest
 from inferdoc.collect.collector import collect
 from inferdoc.collect.discovery import Discovery, make_target
 from inferdoc.collect.exposition import parse
-from inferdoc.collect.page_limit import Room, fitted
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper
+from inferdoc.collect.session import Room, fitted
 
 from .conftest import PageServer, respond
 

@@ -286,7 +286,7 @@ def test_an_empty_page_is_up_with_no_samples(server: PageServer, scraper: Scrape
 
 def test_an_unasked_encoding(server: PageServer, scraper: Scraper) -> None:
     server.pages["/metrics"] = respond(b"???", Content_Encoding="br")
-    assert scrape(server, scraper).error == "sends Content-Encoding br, which was not asked for"
+    assert scrape(server, scraper).error == "sends Content-Encoding br, which was not requested"
 
 
 def test_connections_and_handles_are_given_back(server: PageServer) -> None:

@@ -11,10 +11,10 @@ import pytest
 
 import inferdoc
 from inferdoc.collect.discovery import make_target
-from inferdoc.collect.http_sd import HttpDiscovery
 from inferdoc.collect.probe import probe
 from inferdoc.collect.scrape import ScrapeOptions, Scraper
 from inferdoc.collect.session import OriginSession, RedirectError
+from inferdoc.collect.targets import HttpDiscovery
 from inferdoc.config import Config, load_config
 from inferdoc.errors import InferdocError
 from inferdoc.origins import origin_of
@@ -168,4 +168,4 @@ def test_no_other_module_opens_a_session_of_its_own():
     root = Path(inferdoc.__file__).parent
     opened = re.compile(r"requests\.(?:Session|get|post|put|request|head)\(|urlopen\(|HTTPAdapter\b|PoolManager\(")
     found = {str(path.relative_to(root)) for path in root.rglob("*.py") if opened.search(path.read_text("utf-8"))}
-    assert found == {"collect/deadline.py", "backtest/backfill.py"}
+    assert found == {"collect/session.py", "backtest/backfill.py"}

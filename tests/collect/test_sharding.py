@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from inferdoc.collect.discovery import Discovery, make_target
-from inferdoc.collect.sharding import Shard, Sharded
+from inferdoc.collect.targets import Shard, Sharded
 from inferdoc.errors import ConfigError
 
 TARGETS = [

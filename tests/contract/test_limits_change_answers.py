@@ -18,7 +18,7 @@ from inferdoc.audit import observe
 from inferdoc.audit.quantities import compute_bound_batch
 from inferdoc.audit.waste import WASTES
 from inferdoc.audit.window_data import Watched
-from inferdoc.capacity.disaggregation import reload_seconds_per_token
+from inferdoc.capacity.service_level import reload_seconds_per_token
 from inferdoc.catalogue.check_recipe import read_limits
 from inferdoc.catalogue.conditions import Fact, Level, Reaches
 from inferdoc.catalogue.load import Catalogue, load_catalogue

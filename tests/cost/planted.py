@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from inferdoc.simulate.capacity import pod_rate
+from inferdoc.simulate.autoscaler import pod_rate
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.cost.findings import WASTED_BY
 from inferdoc.cost.ledger import CAUSES, USEFUL
+from inferdoc.cost.reading import WASTED_BY
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]

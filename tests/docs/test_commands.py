@@ -21,8 +21,7 @@ from inferdoc import diagnose, open_source
 from inferdoc.incidents import runs
 from inferdoc.incidents.record import Record
 from inferdoc.incidents.runs import RunOutcome
-from inferdoc.simulate.live import Live
-from inferdoc.simulate.output import write_file
+from inferdoc.simulate.output import Live, write_file
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc_dev.incidents.recording import record
 from tests import prometheus_server

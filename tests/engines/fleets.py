@@ -14,10 +14,10 @@ from inferdoc.catalogue.aliases import HISTOGRAM_PARTS
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.collect.samples import Layout, Page, Series
 from inferdoc.simulate import scrape
-from inferdoc.simulate.items import Item
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import Scraped, at_version, router_at_version
+from inferdoc.simulate.stats import Item
 from inferdoc.store import Store
 from inferdoc_dev.incidents.recording import record
 from tests.engines.pages import engine_page, translated

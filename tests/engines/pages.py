@@ -15,7 +15,7 @@ import numpy as np
 import yaml
 
 from inferdoc.catalogue.load import load_catalogue
-from inferdoc.simulate.items import Item
+from inferdoc.simulate.stats import Item
 
 FOLDER = Path(__file__).parent / "pages"
 

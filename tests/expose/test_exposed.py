@@ -23,7 +23,7 @@ from inferdoc.errors import ConfigError, SourceError
 from inferdoc.expose.exporter import Exposed, address_of, serving
 from inferdoc.expose.rounds import STALE_ROUNDS, Rounds
 from inferdoc.expose.verdicts import verdict_rows
-from inferdoc.forecast.output import forecast_rows
+from inferdoc.forecast.result import forecast_rows
 from tests.cli.command import call, refused
 from tests.judging.frames import catalogue
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from made import DAY, MONDAY, noise, office
 
-from inferdoc.forecast.breaks import carried_over
+from inferdoc.forecast.arima import carried_over
 from inferdoc.forecast.calendar import fold, zone_of
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries

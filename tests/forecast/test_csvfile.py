@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from inferdoc.errors import ExitCode, SourceError
-from inferdoc.forecast.csvfile import from_csv
+from inferdoc.forecast.agenda import from_csv
 from inferdoc.forecast.series import LoadSeries
 
 

@@ -14,8 +14,7 @@ from click.testing import CliRunner, Result
 from made import MONDAY, csv_of, noise, office
 
 from inferdoc.cli.forecast import command
-from inferdoc.forecast.output import to_table
-from inferdoc.forecast.result import Forecast
+from inferdoc.forecast.result import Forecast, to_table
 
 
 def ask(*words: str, text: str | None = None) -> Result:

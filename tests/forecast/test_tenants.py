@@ -10,8 +10,8 @@ import pytest
 from made import DAY, noise, office
 
 from inferdoc.errors import SourceError
+from inferdoc.forecast.agenda import from_csv
 from inferdoc.forecast.combine import APART, MOST, largest
-from inferdoc.forecast.csvfile import from_csv
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import LoadSeries
 

@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.incidents import capsule
-from inferdoc.incidents.compare import differences, same_story
+from inferdoc.incidents.model import differences, same_story
 from tests.cli.command import call
 
 FAULTS = ("kv-preemption-thrash", "engine-hung", "kv-transfer-backlog", "control-steady")

@@ -9,9 +9,8 @@ from itertools import pairwise
 import pytest
 
 from inferdoc.errors import InferdocError
-from inferdoc.incidents import posts, runs
-from inferdoc.incidents.database import RecordError
-from inferdoc.incidents.record import Record
+from inferdoc.incidents import runs
+from inferdoc.incidents.record import Record, RecordError
 from inferdoc.incidents.runs import RunOutcome
 from inferdoc.judging.model import Diagnosis
 from tests.incidents.alerts import NOW, alert, document_of, entered
@@ -43,7 +42,7 @@ def run_once(record: Record, answer: Diagnosis, now: float = NOW, page: str | No
 
 
 def waiting(record: Record) -> list[str]:
-    return [output for output in OUTPUTS if posts.due(record, output, NOW + 10_000)]
+    return [output for output in OUTPUTS if runs.due(record, output, NOW + 10_000)]
 
 
 def test_a_document_and_its_page_come_back_as_they_were(record, sick):
@@ -93,9 +92,9 @@ def test_a_run_that_failed_is_reported_once_and_taken_again(record):
         run = runs.begin(record, now)[0]
         runs.fail(record, run, "the server does not answer", now, OUTPUTS)
         for output in OUTPUTS:
-            if post := posts.due(record, output, now):
+            if post := runs.due(record, output, now):
                 assert number == 0
-                posts.sent(record, post)
+                runs.sent(record, post)
     (incident,) = record.incidents()
     assert [run.failure for run in record.runs(incident.id)][:2] == ["the server does not answer"] * 2
 
@@ -110,15 +109,15 @@ def test_an_output_that_fails_is_tried_for_a_day_or_more_and_then_given_up(recor
     entered(record, alert())
     run_once(record, sick)
     now, tries, limit = NOW, [], 86_400.0
-    while due := posts.due(record, "slack", now):
+    while due := runs.due(record, "slack", now):
         tries.append(now - NOW)
-        if posts.missed(record, due, "500", now, limit):
+        if runs.missed(record, due, "500", now, limit):
             break
-        now = posts.next_due(record, "slack")
+        now = runs.next_post_due(record, "slack")
     pauses = [after - before for before, after in pairwise(tries)]
-    assert pauses[:5] == list(posts.PAUSES) and max(pauses) == posts.PAUSES[-1] and tries[-1] == limit
-    assert posts.due(record, "slack", now + 10_000) is None and posts.due(record, "file", now).output == "file"
-    assert posts.pending(record) == {"file": 1}
+    assert pauses[:5] == list(runs.PAUSES) and max(pauses) == runs.PAUSES[-1] and tries[-1] == limit
+    assert runs.due(record, "slack", now + 10_000) is None and runs.due(record, "file", now).output == "file"
+    assert runs.pending(record) == {"file": 1}
 
 
 @pytest.mark.parametrize("back", [1_000.0, 3_600.0, 1e8])
@@ -128,11 +127,11 @@ def test_a_clock_that_is_set_back_holds_nothing_up(record, sick, back):
     taken = runs.begin(record, NOW)
     runs.fail(record, taken[0], "the server does not answer", NOW, OUTPUTS)
     assert runs.begin(record, NOW) is None and runs.begin(record, NOW - back) is not None
-    posts.missed(record, posts.due(record, "slack", NOW), "503", NOW, 86_400.0)
-    assert posts.due(record, "slack", NOW) is None
-    again = posts.due(record, "slack", NOW - back)
-    assert not posts.missed(record, again, "503", NOW - back, 86_400.0)
-    assert posts.due(record, "slack", NOW - back) is None and posts.due(record, "slack", NOW - back + 60) is not None
+    runs.missed(record, runs.due(record, "slack", NOW), "503", NOW, 86_400.0)
+    assert runs.due(record, "slack", NOW) is None
+    again = runs.due(record, "slack", NOW - back)
+    assert not runs.missed(record, again, "503", NOW - back, 86_400.0)
+    assert runs.due(record, "slack", NOW - back) is None and runs.due(record, "slack", NOW - back + 60) is not None
 
 
 @pytest.mark.parametrize("ahead", [100_000.0, 1e8])
@@ -141,11 +140,11 @@ def test_a_clock_that_jumps_ahead_gives_no_message_up(record, sick, ahead):
     run_once(record, sick)
     now = NOW + ahead
     for _ in range(20):
-        due = posts.due(record, "slack", now)
-        assert due is not None and not posts.missed(record, due, "503", now, 86_400.0)
-        assert posts.next_due(record, "slack") > now, "a pause between two tries"
-        now = posts.next_due(record, "slack")
-    assert posts.pending(record) == {"slack": 1, "file": 1}
+        due = runs.due(record, "slack", now)
+        assert due is not None and not runs.missed(record, due, "503", now, 86_400.0)
+        assert runs.next_post_due(record, "slack") > now, "a pause between two tries"
+        now = runs.next_post_due(record, "slack")
+    assert runs.pending(record) == {"slack": 1, "file": 1}
 
 
 def test_behind_a_message_that_was_given_up_the_next_one_is_too(record, sick):
@@ -154,11 +153,11 @@ def test_behind_a_message_that_was_given_up_the_next_one_is_too(record, sick):
     entered(record, alert(ends=NOW + 600), now=NOW + 600)
     run_once(record, sick, NOW + 600)
     now, limit, given_up = NOW + 600, 86_400.0, []
-    while due := posts.due(record, "slack", now):
-        if posts.missed(record, due, "500", now, limit):
+    while due := runs.due(record, "slack", now):
+        if runs.missed(record, due, "500", now, limit):
             given_up.append(now - NOW)
-        now = max(now, posts.next_due(record, "slack") or now)
-    assert len(given_up) == 2 and limit <= given_up[0] and given_up[1] <= limit + posts.PAUSES[-1]
+        now = max(now, runs.next_post_due(record, "slack") or now)
+    assert len(given_up) == 2 and limit <= given_up[0] and given_up[1] <= limit + runs.PAUSES[-1]
 
 
 def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
@@ -167,12 +166,12 @@ def test_a_message_that_is_refused_delays_its_own_incident_only(record, sick):
         run_once(record, sick)
     entered(record, alert(namespace="a", ends=NOW), now=NOW)
     run_once(record, sick)
-    first = posts.due(record, "slack", NOW)
-    posts.missed(record, first, "500", NOW, 86_400.0)
-    second = posts.due(record, "slack", NOW)
-    posts.sent(record, second)
-    assert posts.due(record, "slack", NOW) is None, "the end of an incident is not told before its beginning"
-    incidents = [posts.about(record, post)[1].place.namespace for post in (first, second)]
+    first = runs.due(record, "slack", NOW)
+    runs.missed(record, first, "500", NOW, 86_400.0)
+    second = runs.due(record, "slack", NOW)
+    runs.sent(record, second)
+    assert runs.due(record, "slack", NOW) is None, "the end of an incident is not told before its beginning"
+    incidents = [runs.about(record, post)[1].place.namespace for post in (first, second)]
     assert incidents == ["a", "b"]
 
 

@@ -7,9 +7,8 @@ import re
 import numpy as np
 import pytest
 
-from inferdoc.capacity.disaggregation import transfer_seconds
 from inferdoc.capacity.memory import safe_concurrency
-from inferdoc.capacity.service_level import safe_queue_depth
+from inferdoc.capacity.service_level import safe_queue_depth, transfer_seconds
 from inferdoc.capacity.step_time import break_even_chance, break_even_tokens, expected_tokens
 from inferdoc.config_sections import SloSection
 from inferdoc.judging.advice import NUMBERS, fill

@@ -21,7 +21,7 @@ from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.pages.live_scrape import FIRST_SCRAPES, Pace, scrape_live
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.live import text_page
+from inferdoc.simulate.output import text_page
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import FleetScraper
 from inferdoc.source.store_source import StoreSource

@@ -23,7 +23,7 @@ import yaml
 from inferdoc.generate import promtool
 from inferdoc.generate.alerts import ALERTMANAGER
 from inferdoc.generate.pack import RECORDING, RULES
-from inferdoc.simulate.live import Live
+from inferdoc.simulate.output import Live
 from inferdoc.times import length_of
 from tests import prometheus_server
 

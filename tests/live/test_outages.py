@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from inferdoc.simulate.live import Live
+from inferdoc.simulate.output import Live
 from inferdoc.simulate.scenario_files import load_scenario
 from inferdoc.simulate.scrape import Scraped
 from tests import prometheus_server

@@ -7,7 +7,7 @@ import time
 import pytest
 import requests
 
-from inferdoc.simulate.live import Live
+from inferdoc.simulate.output import Live
 from inferdoc.simulate.scenario_files import load_scenario
 from tests import prometheus_server
 from tests.conftest import ROOT

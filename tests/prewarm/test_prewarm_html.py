@@ -13,7 +13,7 @@ from inferdoc.cli.prewarm import command
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import LoadUnit, Rate
 from inferdoc.prewarm.build import build_plan, outlook, shaped
-from inferdoc.prewarm.explain import explain
+from inferdoc.prewarm.difference import explain
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
 from inferdoc.report.prewarm_html import prewarm_html

@@ -21,7 +21,7 @@ from inferdoc.errors import InferdocError, SourceError
 from inferdoc.forecast.engine import Request, forecast
 from inferdoc.forecast.series import Load, LoadUnit, Rate
 from inferdoc.prewarm.build import build_plan, load_per_second
-from inferdoc.prewarm.explain import events, explain
+from inferdoc.prewarm.difference import events, explain
 from inferdoc.prewarm.plan import PlanRow, load, parse, pool_plan, schema, to_json, window_row
 from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions, replicas_for
 from inferdoc.prewarm.week import (

@@ -19,7 +19,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.forecast.engine import Request
 from inferdoc.forecast.series import LoadSeries, LoadUnit, Rate
 from inferdoc.prewarm.build import outlook, shaped
-from inferdoc.prewarm.explain import tuning_words
+from inferdoc.prewarm.difference import tuning_words
 from inferdoc.prewarm.plan import TuningRow
 from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PlanOptions, PoolOptions, Setting, settings_of
 from inferdoc.prewarm.replay import GridReplay, Tried, chosen, followed, replay_grid, tuned, walk, without_luck

@@ -16,7 +16,7 @@ import pytest
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
-from inferdoc.incidents import posts
+from inferdoc.incidents import runs
 from inferdoc.incidents.intake import Merging, take
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
@@ -153,7 +153,7 @@ async def served(service: Dispatcher, got: Counter, title: str, faults: Faults) 
 
         await _until(result, lambda: (got, service.tasks.down, service.tasks.failures))
         needed, faults.first = faults.calls, 0  # what follows is read by this test itself
-        await _until(lambda: not posts.pending(service.record), lambda: posts.pending(service.record))
+        await _until(lambda: not runs.pending(service.record), lambda: runs.pending(service.record))
         await _until(lambda: not service.tasks.down, lambda: service.tasks.down)
         assert len(service.record.incidents()) == len(MODELS)
         return needed

@@ -13,8 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.routing import Route
 
 from inferdoc.config_sections import OutputSection
-from inferdoc.incidents import posts, runs
-from inferdoc.incidents.alert_rules import RuleTimes
+from inferdoc.incidents import runs
+from inferdoc.incidents.intake import RuleTimes
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 
@@ -86,7 +86,7 @@ def test_a_pair_of_alertmanagers_opens_one_incident_and_reports_it_once(tmp_path
             for each in pair:
                 each.join()
             service.until(lambda ended=ended: len(hook.bodies) >= len(models) * (1 + ended))
-            service.until(lambda: not posts.pending(service.record))
+            service.until(lambda: not runs.pending(service.record))
             service.until(lambda: not runs.counts(service.record).get("running"))
         assert len(service.record.incidents()) == len(models)
         assert len(service.record.incidents(only_open=True)) == 0

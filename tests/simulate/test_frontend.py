@@ -8,9 +8,9 @@ import pytest
 
 from inferdoc.simulate.batch import EngineConfig
 from inferdoc.simulate.engine import Engine
-from inferdoc.simulate.frontend import IMAGE, IMAGES_KEPT, FrontEnd, Grammars
 from inferdoc.simulate.hardware import Roofline, model, tier
 from inferdoc.simulate.request import EngineRequest
+from inferdoc.simulate.workload import IMAGE, IMAGES_KEPT, FrontEnd, Grammars
 
 
 def request(number: int, prompt: int = 400, output: int = 20, **more: object) -> EngineRequest:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from inferdoc.simulate.engine_pages import router_items
+from inferdoc.simulate.exporter_pages import kube_items
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.kube_page import kube_items
-from inferdoc.simulate.router_page import router_items
 from inferdoc.simulate.scenario_files import read_scenario
 
 BASE = """

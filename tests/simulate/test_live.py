@@ -13,7 +13,7 @@ import yaml
 
 from inferdoc.collect import parse
 from inferdoc.errors import InferdocError
-from inferdoc.simulate.live import CONTENT_TYPE, Live, scrape_configuration, serve
+from inferdoc.simulate.output import CONTENT_TYPE, Live, scrape_configuration, serve
 from inferdoc.simulate.scenario_files import adapted, load_scenario
 
 

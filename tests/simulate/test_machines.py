@@ -6,16 +6,15 @@ import numpy as np
 import pytest
 
 from inferdoc.simulate.batch import EngineConfig
-from inferdoc.simulate.dcgm_page import Dcgm
 from inferdoc.simulate.engine import Engine
+from inferdoc.simulate.engine_pages import vllm_items
+from inferdoc.simulate.exporter_pages import Dcgm
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import MeasuredTime, Roofline, tier
-from inferdoc.simulate.ranks import LockStep, rank_for
+from inferdoc.simulate.hardware import LockStep, MeasuredTime, Roofline, rank_for, tier
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario
-from inferdoc.simulate.vllm_page import vllm_items
 
 CARD = tier("h100-80").card
 

@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.offload import HostTier
+from inferdoc.simulate.link import HostTier
+from inferdoc.simulate.request import expected
 from inferdoc.simulate.scenario_files import read_scenario
-from inferdoc.simulate.speculation import expected
 
 POOL = "{{name: vllm, pods: 2, tier: h100-80, model: llama-3.1-8b{more}}}"
 TRAFFIC = """

@@ -16,12 +16,11 @@ import pytest
 
 from inferdoc.collect import parse
 from inferdoc.simulate.fleet import SimulatedFleet
-from inferdoc.simulate.items import Item
-from inferdoc.simulate.live import Live, text_page
-from inferdoc.simulate.output import write_file, write_openmetrics, write_store
+from inferdoc.simulate.output import Live, text_page, write_file, write_openmetrics, write_store
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import adapted, load_scenario, read_scenario, scenarios
 from inferdoc.simulate.scrape import FleetScraper, at_version, simulate
+from inferdoc.simulate.stats import Item
 from inferdoc.store import Store, import_file
 
 PAGES = Path(__file__).parent.parent.parent / "fixtures" / "pages"

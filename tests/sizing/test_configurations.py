@@ -109,6 +109,10 @@ def test_public_configurations_of_other_layers_are_refused_by_their_key(name):
         ("Falcon-H1-34B", {"mamba_d_ssm": 10_240}, "mamba_d_ssm"),
         ("Kimi-Linear-48B-A3B", {"linear_attn_config": {"full_attn_layers": [4], "ring_heads": 3}}, "ring_heads"),
         ("InternVL3-38B", {"downsample_ratio": "half"}, "downsample_ratio"),
+        ("LongCat-Flash", {"zero_expert_type": "copy"}, "zero_expert_type"),
+        ("LongCat-Flash", {"attention_method": "GQA"}, "attention_method"),
+        ("LFM2-1.2B", {"block_ffn_dim_multiplier": 1.5}, "block_ffn_dim_multiplier"),
+        ("LFM2-1.2B", {"conv_dim": 1024}, "conv_dim: expected 2048"),
     ],
 )
 def test_a_value_that_changes_the_layers_is_refused(name, keys, words):
@@ -119,11 +123,33 @@ def test_a_value_that_changes_the_layers_is_refused(name, keys, words):
 def test_the_state_of_linear_layers_is_kept_for_each_request():
     """Kimi: 20 layers of 32 x 128 x 128 floats and 3 tokens of 3 convolutions. Jamba: 28 layers of an inner width of
     8,192 with 16 values of state and 3 tokens of convolution. Falcon-H1: 72 layers of 32 x 128 x 256 in 16 bits, and
-    3 tokens of 4,096 + 2 x 512."""
+    3 tokens of 4,096 + 2 x 512. LFM2: 18 convolutions over 2,048 values keep 2 tokens."""
     states = {name: shape_of(name, PUBLIC[name]["config"]).kv.state for name in PUBLIC if "parameters" in PUBLIC[name]}
     assert states["Kimi-Linear-48B-A3B"] == 20 * (32 * 128 * 128 * 4 + 3 * 3 * 4096 * 2)
     assert states["AI21-Jamba-1.5-Mini"] == 28 * 8192 * (3 + 16) * 2
+    assert states["LFM2-8B-A1B"] == 18 * 2 * 2048 * 2
     assert states["Falcon-H1-34B"] == 72 * (32 * 128 * 256 * 2 + 3 * (4096 + 2 * 512) * 2)
+
+
+def test_experts_that_compute_nothing_are_not_active():
+    """LongCat: of 512 experts and 256 that pass the token on a token chooses 12, so 8 that compute; its makers name 27
+    billion active parameters on average. Step3: 38 billion, beside 4.7 of its vision tower."""
+    active = {name: shape_of(name, PUBLIC[name]["config"]).active for name in ("LongCat-Flash", "Step3", "LFM2-8B-A1B")}
+    assert active["LongCat-Flash"] == pytest.approx(27e9, rel=0.05)
+    assert active["Step3"] == pytest.approx(38e9 + 4.7e9, rel=0.03)
+    assert active["LFM2-8B-A1B"] == pytest.approx(1.5e9, rel=0.05)
+
+
+def test_a_layer_of_two_attention_parts_is_one_of_the_index_of_weights():
+    config = PUBLIC["LongCat-Flash"]["config"]
+    index = {
+        "metadata": {"total_size": 1_121_000_000_000},
+        "weight_map": {f"model.layers.{n}.mlp": "1" for n in range(28)},
+    }
+    assert shape_of("LongCat-Flash", config, None, index).exact
+    fewer = {**index, "weight_map": {f"model.layers.{n}.mlp": "1" for n in range(27)}}
+    with pytest.raises(InferdocError, match="has 27 layers"):
+        shape_of("LongCat-Flash", config, None, fewer)
 
 
 def test_a_request_shorter_than_the_window_takes_no_whole_window():

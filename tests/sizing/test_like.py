@@ -56,6 +56,40 @@ def test_lengths_rate_and_shares_are_those_of_the_pool_and_the_errors_are_said(p
     assert "measured on" in found["step_seconds"]["source"]
 
 
+def test_the_steps_are_those_of_the_calibrated_sizing(pool):
+    done, document = options(pool, "--tp", "1", "--steps"), json.loads(options(pool, "--tp", "1", "-o", "json").out)
+    assert done.code == 0, done.err
+    numbers = {each["name"]: each["value"] for part in document["parts"] for each in part["numbers"]}
+    assert f"{numbers['streams']:.0f} requests within the objectives" in done.out
+
+
+def test_an_off_peak_job_takes_as_long_as_the_shares_of_the_pool_say(pool):
+    """The rate is that of the pool. Without it the shares of its tier count, which the simulated machine exceeds."""
+    job = ("--tp", "1", "--batch", "requests=20000 prompt=3000 output=300 window=8h load=0.2", "-o", "json")
+    done = options(pool, *job)
+    assert done.code == 0, done.err
+    document = json.loads(done.out)
+    (row,) = document["rows"]
+    assert (row["tier"], row["layout"]) == ("l40s", "TP 1") and 0 < row["batch"] <= 8 * 3600
+    assert f"shares of the GPUs: measured on {POOL}" in document["notes"]
+    lengths = ("--prompt-tokens", "718,1700", "--output-tokens", "283,650", "--rate", "2")
+    plain = call("size", "--model", "llama-3.1-8b", "--tier", "l40s", "--dtype", "bf16", *lengths, *job)
+    assert row["batch"] != pytest.approx(json.loads(plain.out)["rows"][0]["batch"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (("--batch", "requests=20000 prompt=3000 output=300 window=8h load=0.2"), "give --tp, the layout of its pods"),
+        (("--tp", "1", "--tier", "l40s,t4"), "--like is mutually exclusive with several tiers and --escalate-to"),
+        (("--tp", "1", "--steps", "-o", "json"), "--steps is mutually exclusive with -o json and -o html"),
+    ],
+)
+def test_options_that_a_live_pool_excludes_are_one_line(pool, more, words):
+    done = options(pool, *more)
+    assert done.code == 2 and words in done.err and "Traceback" not in done.err
+
+
 def test_the_share_of_the_bandwidth_is_the_one_that_the_machine_has(pool):
     """The simulated machine reaches 0.75 of the published bandwidth, before half a millisecond of host a step."""
     done = options(pool, "--tp", "1", "-o", "json")

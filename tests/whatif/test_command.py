@@ -9,7 +9,7 @@ import pytest
 
 from inferdoc.errors import InferdocError
 from inferdoc.report.whatif_text import whatif_text
-from inferdoc.whatif.model import WhatIfAnswer
+from inferdoc.whatif.predict import WhatIfAnswer
 from inferdoc.whatif.setting import settings_for_request
 from tests.cli.command import call
 from tests.whatif.lab import POOL

@@ -7,7 +7,7 @@ import pytest
 
 from inferdoc.simulate.stats import length_bounds
 from inferdoc.whatif.live import STEP, TTFT, Spread
-from inferdoc.whatif.traffic import prefixes_of, quantiles_behind, rates_of, traffic_of
+from inferdoc.whatif.steps import prefixes_of, quantiles_behind, rates_of, traffic_of
 
 
 def spread_of(lengths):

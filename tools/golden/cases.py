@@ -20,7 +20,7 @@ from inferdoc.catalogue.load import Catalogue, load_catalogue
 from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config
 from inferdoc.config_sections import BaselinesSection
-from inferdoc.cost.findings import price_findings
+from inferdoc.cost.reading import price_findings
 from inferdoc.judging.request import exit_code
 from inferdoc.report import render
 from inferdoc.report.audit_text import audit_text

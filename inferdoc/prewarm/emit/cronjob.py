@@ -38,9 +38,8 @@ from inferdoc.prewarm.emit.kinds import (
     patch_target_of,
     wrong_kind,
 )
-from inferdoc.prewarm.kubectl import delete_jobs_words, patch_words
+from inferdoc.prewarm.kubectl import delete_jobs_words, own_floor, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
-from inferdoc.prewarm.record import own_floor
 
 RUN_SECONDS = 120
 EVERY_MINUTES = 10

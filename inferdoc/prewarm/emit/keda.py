@@ -27,8 +27,8 @@ from inferdoc.prewarm.emit.kinds import (
     wrong_kind,
 )
 from inferdoc.prewarm.emit.registry import PrewarmTarget
+from inferdoc.prewarm.kubectl import Settled, record_of, settle
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, hhmm
-from inferdoc.prewarm.record import Settled, record_of, settle
 from inferdoc.prewarm.week import DAYS, MINUTES, WeekWindow
 
 PREFIX = "inferdoc-prewarm-"

@@ -13,8 +13,8 @@ from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import llm_service, refuse_llm_service
 from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
 from inferdoc.prewarm.emit.registry import PrewarmTarget
+from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, rescaled
-from inferdoc.prewarm.record import own_floor
 
 OWNERS = ("ScaledObject", "InferenceService", "LLMInferenceService", "VariantAutoscaling")
 LWS_PATH = ("spec", "leaderWorkerTemplate")

@@ -9,8 +9,7 @@ from pathlib import Path
 import requests
 import urllib3
 
-from inferdoc.collect.deadline import DeadlineWatch
-from inferdoc.collect.session import OriginSession
+from inferdoc.collect.session import DeadlineWatch, OriginSession
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import ConfigError, InferdocError
 from inferdoc.escaping import is_web, one_line
