@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inferdoc.cli import options
 from inferdoc.forecast import MODELS, SETTLE_SECONDS
+
+if TYPE_CHECKING:
+    from inferdoc.prewarm.plan_options import PerPool
+
+
+def per_pool(
+    flag: str, name: str, kind: click.ParamType[Any], default: Any = None, *, words: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that may be repeated; the command gets a `PerPool`. default: the value of pools that none names."""
+    shown = "|".join(kind.choices) if isinstance(kind, click.Choice) else kind.name.upper()
+    words = words if default is None else f"{words} Default: {default}."
+    return click.option(
+        flag,
+        name,
+        multiple=True,
+        metavar=f"[POOL=]{shown}",
+        help=words,
+        callback=partial(_values, kind=kind, default=default),
+    )
+
+
+def _values(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...], kind: click.ParamType[Any], default: Any
+) -> PerPool[Any]:
+    from inferdoc.prewarm.plan_options import PerPool
+
+    usual, own = default, {}
+    for text in texts:
+        pool, _, given = text.rpartition("=")
+        value = kind.convert(given, option, context)
+        if pool:
+            own[pool.strip()] = value
+        else:
+            usual = value
+    return PerPool(usual, own)
+
 
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
 LOADS = ("requests", "input-tokens", "output-tokens")
@@ -111,7 +148,7 @@ def origin(params: dict[str, Any], step: str = "5m") -> Any:
 )
 @click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="Forecast horizon: 15m, 24h, 7d.")
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
-@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@options.output(*OUTPUTS)
 @click.option("--from", "begin", metavar="TIME", help="First step; later data are ignored. Default: after the data.")
 @model_options
 @calendar_options

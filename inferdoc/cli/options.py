@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inferdoc.cli import messages
-from inferdoc.cli.streams import StatusLine
+from inferdoc.cli.streams import StatusLine, show
 from inferdoc.escaping import one_line
 
 if TYPE_CHECKING:
@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
+    from inferdoc.json_document import JsonDocument
     from inferdoc.pages.live_scrape import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
+
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 T = TypeVar("T")
+D = TypeVar("D", bound="JsonDocument")
 
 HEADER = click.option(
     "--header",
@@ -49,7 +52,6 @@ SOURCE_OPTIONS: tuple[Decorator, ...] = (
         help="Time limit of one read with retries (default: 60s for a server, 10m for a store).",
     ),
 )
-
 
 ENGINE_OPTIONS: tuple[Decorator, ...] = (
     click.option(
@@ -131,6 +133,11 @@ def named_sources(look_for: str) -> Decorator:
         ),
         "Source arguments, and how a live URL is scraped.",
     )
+
+
+def output(*forms: str, words: str | None = None) -> Callable[[Decorated], Decorated]:
+    """-o, --output: the forms of an answer, the default first."""
+    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=words)
 
 
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
@@ -359,3 +366,36 @@ def _show_parts(done: int, of: int) -> None:
     show_part = _status.get()
     if show_part is not None:
         show_part(f"{done} of {of} workers responded")
+
+
+def answer_from_source(
+    params: dict[str, Any], answer: Callable[[Identified, Config, Catalogue, dict[str, Any]], D]
+) -> tuple[D, list[str]]:
+    """The answer of a command that reads a source, and the warnings of the source."""
+    config = configuration()
+    opened = source(config, params)
+    with working(f"reading {opened.location}"):
+        found = answer(opened, config, catalogue(config), params)
+    return found, opened.warnings
+
+
+def print_answer(
+    answer: D,
+    params: dict[str, Any],
+    text: Callable[..., str],
+    *,
+    warnings: Iterable[str] = (),
+    **forms: Callable[[D], str],
+) -> None:
+    """Print an answer, then warnings. text: lines for a terminal; forms: what else --output may name."""
+    from inferdoc.escaping import lines
+    from inferdoc.report.printable import printable
+
+    form = params["output"]
+    if form == "text":
+        verbose = {"verbose": params["verbose"]} if "verbose" in params else {}
+        colour = coloured()
+        show(text(printable(answer, type(answer)), **verbose, colour=colour), coloured=colour)
+    else:
+        show(lines(answer.to_json()) if form == "json" else forms[form](answer))
+    messages.warn(warnings)
