@@ -185,10 +185,9 @@ def signals(**params: Any) -> int:
 
     URL or PATH is as for `inferdoc diagnose`.
     """
-    from inferdoc.report.health import HURTING, table
+    from inferdoc.report.health import HURTING, Shown, table
     from inferdoc.report.health import as_json as health_json
     from inferdoc.report.health import as_text as health_text
-    from inferdoc.report.signal_filter import Shown
     from inferdoc.report.signals import as_json, as_text, listing, readings
 
     config = options.configuration()

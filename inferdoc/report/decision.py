@@ -12,11 +12,9 @@ import click
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
 from inferdoc.extras import needed
-from inferdoc.report.columns import Columns
-from inferdoc.report.html_finding import pairs, table
-from inferdoc.report.html_numbers import listed
+from inferdoc.report.html_finding import listed, pairs, table
 from inferdoc.report.html_page import document
-from inferdoc.report.wrapping import NO_BREAK, WIDEST, fitted, painted, wrap
+from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, fitted, painted, wrap
 from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
 from inferdoc.words import figure
 

@@ -18,8 +18,7 @@ from inferdoc.headroom.model import (
     PoolHeadroom,
 )
 from inferdoc.report.headroom_text import ANSWER, MET
-from inferdoc.report.html_finding import pairs, table
-from inferdoc.report.html_numbers import listed, numbers_table
+from inferdoc.report.html_finding import listed, numbers_table, pairs, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
 from inferdoc.report.html_timeline import day_and_clock, key

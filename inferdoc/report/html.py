@@ -14,8 +14,7 @@ from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
-from inferdoc.report.phrases import compared_with, elsewhere, in_focus
-from inferdoc.report.unjudged import by_reason, why
+from inferdoc.report.phrases import by_reason, compared_with, elsewhere, in_focus, why
 from inferdoc.words import figure
 
 MOST_GAPS = 20

@@ -9,8 +9,7 @@ import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.kv.model import KvAnswer
-from inferdoc.report.html_finding import pairs
-from inferdoc.report.html_numbers import listed, part_section
+from inferdoc.report.html_finding import listed, pairs, part_section
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
 from inferdoc.report.size_text import number_lines

@@ -8,8 +8,7 @@ from inferdoc.audit.model import Advice
 from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
-from inferdoc.report.phrases import compared_with, elsewhere, in_focus, role_word
-from inferdoc.report.unjudged import by_reason, why
+from inferdoc.report.phrases import by_reason, compared_with, elsewhere, in_focus, role_word, why
 from inferdoc.words import figure
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,13 +19,20 @@ from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.telemetry import GPU_SIGNALS
-from inferdoc.report.columns import Columns, marked
-from inferdoc.report.natural_sort import natural
-from inferdoc.report.wrapping import WIDEST
+from inferdoc.report.wrapping import WIDEST, Columns, marked
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
 from inferdoc.words import figure
+
+PARTS = re.compile(r"(\d{1,18})")
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key to sort by, in which numbers inside a name count as numbers."""
+    parts = PARTS.split(name)
+    return tuple((0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts)
+
 
 LOOK_BACK = "10m"
 SETTLED_SECONDS, SETTLED_SCRAPES = 120, 5

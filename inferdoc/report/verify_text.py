@@ -8,9 +8,8 @@ import click
 import msgspec
 
 from inferdoc.escaping import lines as as_lines
-from inferdoc.report.columns import Columns, marked
 from inferdoc.report.printable import printable
-from inferdoc.report.wrapping import painted, wrap
+from inferdoc.report.wrapping import Columns, marked, painted, wrap
 from inferdoc.verify.model import MeasuredMove, Verification
 from inferdoc.words import figure
 

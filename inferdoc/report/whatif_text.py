@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from inferdoc.report.columns import Columns, marked
-from inferdoc.report.wrapping import painted, wrap
+from inferdoc.report.wrapping import Columns, marked, painted, wrap
 from inferdoc.whatif.model import SAME, Banded, WhatIfAnswer, WhatIfRow
 from inferdoc.words import figure, how_many
 
