@@ -90,7 +90,7 @@ def size(**params: Any) -> int:
     """
     from inferdoc.cost.prices import priced
     from inferdoc.report.decision import decision_html, decision_text
-    from inferdoc.report.size_text import size_text, steps_text
+    from inferdoc.report.estimates import size_text, steps_text
     from inferdoc.sizing.answer import sizing_steps
     from inferdoc.sizing.cascade import cascaded
     from inferdoc.sizing.decision import compared, decided
@@ -164,9 +164,8 @@ def cost(**params: Any) -> int:
     Exit codes: 0 success, 2 usage, 3 part of the data was not read, 4 source not readable or without engines.
     """
     from inferdoc.cost.bill import billed
-    from inferdoc.report.cost_export import cost_csv, cost_metrics
+    from inferdoc.report.cost import cost_csv, cost_metrics, cost_text
     from inferdoc.report.cost_html import cost_html
-    from inferdoc.report.cost_text import cost_text
     from inferdoc.source.base import incomplete
 
     answer, warnings = answer_from_source(params, billed)
@@ -201,8 +200,7 @@ def headroom(**params: Any) -> int:
     """
     from inferdoc.forecast.command import spoken_zone
     from inferdoc.headroom.request import headroom_for_request
-    from inferdoc.report.headroom_html import headroom_html
-    from inferdoc.report.headroom_text import headroom_metrics, headroom_text
+    from inferdoc.report.headroom import headroom_html, headroom_metrics, headroom_text
     from inferdoc.source.base import incomplete
 
     params["zone"] = spoken_zone(params["zone"])
@@ -246,7 +244,7 @@ def bench(**params: Any) -> int:
     """
     from inferdoc.bench.compare import production_for_request
     from inferdoc.bench.request import benched_for_request
-    from inferdoc.report.bench_text import bench_text
+    from inferdoc.report.estimates import bench_text
 
     config = options.configuration()
     catalogue, live = options.catalogue(config), None
@@ -335,7 +333,7 @@ def whatif(**params: Any) -> int:
 
     Exit codes: 0 success, 2 usage, or a pool that cannot be calibrated, 4 source not readable.
     """
-    from inferdoc.report.whatif_text import whatif_text
+    from inferdoc.report.estimates import whatif_text
     from inferdoc.whatif.answer import whatif_for_request
 
     answer, warnings = answer_from_source(params, whatif_for_request)

@@ -53,9 +53,8 @@ def audit(**params: Any) -> int:
     readable.
     """
     from inferdoc.audit.request import audited, exit_code
-    from inferdoc.report.audit_html import audit_html
-    from inferdoc.report.audit_markdown import audit_markdown
-    from inferdoc.report.audit_text import audit_text
+    from inferdoc.report.audit import audit_html, audit_text
+    from inferdoc.report.markdown import audit_markdown
 
     config = options.configuration()
     catalogue = options.catalogue(config)
@@ -103,7 +102,7 @@ def show_slo(**params: Any) -> int:
 
     Exit codes: 0 all evaluated objectives are met, 1 one is missed, 2 usage, 3 not enough data, 4 source not readable.
     """
-    from inferdoc.report.slo_text import as_json, as_text
+    from inferdoc.report.slo import as_json, as_text
     from inferdoc.slo.attainment import exit_code, shown
 
     config = options.configuration()
@@ -141,7 +140,7 @@ def suggest(**params: Any) -> int:
 
     Exit codes: 0 at least one suggestion, 2 usage, 3 not enough data, 4 source not readable.
     """
-    from inferdoc.report.slo_text import as_json, as_toml, as_yaml
+    from inferdoc.report.slo import as_json, as_toml, as_yaml
     from inferdoc.slo.attainment import chosen_pools, opened
     from inferdoc.slo.suggest import Strictness, suggested_code, suggestions
 
@@ -199,16 +198,16 @@ def show_baseline(name: str | None, output: str) -> int:
     for."""
     from inferdoc.config import baselines_folder
     from inferdoc.judging.references.stored import named
-    from inferdoc.report import baselines
+    from inferdoc.report import stores
 
     config = options.configuration()
     folder = baselines_folder(config)
     if name is None:
-        rows = baselines.listed(folder)
-        click.echo(baselines.list_json(rows) if output == "json" else baselines.list_text(rows, folder))
+        rows = stores.listed(folder)
+        click.echo(stores.list_json(rows) if output == "json" else stores.list_text(rows, folder))
         return 0
     stored = named(folder, name)
-    click.echo(baselines.as_json(stored) if output == "json" else baselines.text(stored, options.catalogue(config)))
+    click.echo(stores.as_json(stored) if output == "json" else stores.text(stored, options.catalogue(config)))
     return 0
 
 
@@ -259,7 +258,7 @@ def canary(**params: Any) -> int:
     Exit codes: 0 pass, 1 fail, 2 usage, 3 not decided yet, 4 source not readable.
     """
     from inferdoc.canary.request import canary_for_request, exit_code
-    from inferdoc.report.canary_text import canary_text
+    from inferdoc.report.comparisons import canary_text
 
     answer, warnings = answer_from_source(params, canary_for_request)
     print_answer(answer, params, canary_text, warnings=warnings)
@@ -289,7 +288,7 @@ def verify(**params: Any) -> int:
     Exit codes: 0 helped or no difference, 1 worse, 2 usage, or too little time on a side, 3 not enough data, 4 source
     not readable.
     """
-    from inferdoc.report.verify_text import render_ledger, verify_text
+    from inferdoc.report.comparisons import render_ledger, verify_text
     from inferdoc.verify.answer import exit_code, verified
     from inferdoc.verify.model import appended, ledger_lines, ledger_path
 

@@ -60,7 +60,7 @@ def history(incident: str | None, record: str | None, only_open: bool, limit: in
     INCIDENT is an id or the start of one; -o json, markdown or html prints its diagnosis."""
     from inferdoc.incidents.open_diagnosis import find_conclusive_run
     from inferdoc.report import render, render_incidents
-    from inferdoc.report.incidents_text import incident_text
+    from inferdoc.report.comparisons import incident_text
 
     opened = options.record(record)
     try:

@@ -51,7 +51,7 @@ def _request(context: click.Context) -> Any:
 
 
 def _page(*drawn: Any) -> str:
-    from inferdoc.report.prewarm_html import prewarm_html
+    from inferdoc.report.prewarm import prewarm_html
 
     return prewarm_html(*drawn)
 

@@ -47,7 +47,7 @@ def init(path: Path, force: bool, **params: Any) -> int:
     """
     from inferdoc.errors import InferdocError, SourceError
     from inferdoc.replacing import replace_file
-    from inferdoc.report.first_run import NEXT, configuration_text, fleet_lines, fleet_of
+    from inferdoc.report.doctor import NEXT, configuration_text, fleet_lines, fleet_of
 
     if params.get("store"):
         raise click.UsageError("--store is not supported by init; run `inferdoc doctor --store PATH`")

@@ -46,7 +46,7 @@ def render_incidents(incidents: Sequence[Incident], form: str) -> str:
         import msgspec
 
         return lines(msgspec.json.format(msgspec.json.encode(list(incidents)), indent=2).decode())
-    from inferdoc.report.incidents_text import listing_text
+    from inferdoc.report.comparisons import listing_text
 
     return listing_text(incidents)
 
@@ -57,6 +57,6 @@ def render_differences(found: Sequence[Difference], form: str) -> str:
         import msgspec
 
         return lines(msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode())
-    from inferdoc.report.incidents_text import differences_text
+    from inferdoc.report.comparisons import differences_text
 
     return differences_text(found)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from inferdoc.cost.model import Amount, Bill, BillRow
 from inferdoc.escaping import html as escape
-from inferdoc.report.cost_words import (
+from inferdoc.report.cost import (
     FIGURES,
     amount_words,
     cascade_words,

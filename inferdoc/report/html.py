@@ -9,7 +9,7 @@ from inferdoc.escaping import html as escape
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
-from inferdoc.report.audit_html import audit_section
+from inferdoc.report.audit import audit_section
 from inferdoc.report.html_finding import merged, pairs, section, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail

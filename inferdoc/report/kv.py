@@ -9,10 +9,10 @@ import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.kv.model import KvAnswer
+from inferdoc.report.estimates import number_lines
 from inferdoc.report.html_finding import listed, pairs, part_section
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
-from inferdoc.report.size_text import number_lines
 from inferdoc.report.wrapping import fitted, painted, wrap
 from inferdoc.words import figure, how_many
 
