@@ -202,8 +202,7 @@ def _page(
     from inferdoc.catalogue.own_metrics import Families
     from inferdoc.cli.forecast import opener
     from inferdoc.expose.exporter import Exposed, serving
-    from inferdoc.expose.rounds import Rounds
-    from inferdoc.expose.work import FORECAST_SECONDS, JUDGED, diagnoses, forecasts
+    from inferdoc.expose.rounds import FORECAST_SECONDS, JUDGED, Rounds, diagnoses, forecasts
     from inferdoc.forecast.command import Origin
     from inferdoc.times import seconds_of
 

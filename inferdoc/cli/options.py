@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
     from inferdoc.json_document import JsonDocument
-    from inferdoc.pages.live_scrape import Pace
+    from inferdoc.pages.diagnosis import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
 
@@ -252,7 +252,7 @@ def opened(config: Config, params: dict[str, Any]) -> Iterator[Identified]:
 
 def pace(params: dict[str, Any]) -> Pace:
     """Scrape time and interval of a live URL."""
-    from inferdoc.pages.live_scrape import Pace
+    from inferdoc.pages.diagnosis import Pace
     from inferdoc.times import length_of
 
     return Pace(max(1.0, length_of(params["interval"], "--interval")), length_of(params["look_for"], "--for"))

@@ -20,8 +20,7 @@ from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config import Config, record_file
 from inferdoc.errors import ConfigError
 from inferdoc.expose.exporter import address_of
-from inferdoc.expose.rounds import Rounds
-from inferdoc.expose.work import FORECAST_SECONDS, forecasts
+from inferdoc.expose.rounds import FORECAST_SECONDS, Rounds, forecasts
 from inferdoc.extras import needed
 from inferdoc.fleet.members import assignments_of
 from inferdoc.forecast.command import Origin

@@ -18,8 +18,8 @@ from prometheus_client.registry import Collector
 
 from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.escaping import is_web, one_line
+from inferdoc.expose.exporter import answer_rows
 from inferdoc.expose.rounds import Rounds
-from inferdoc.expose.verdicts import answer_rows
 from inferdoc.extras import needed
 from inferdoc.forecast.output import forecast_rows
 from inferdoc.forecast.result import Forecast
