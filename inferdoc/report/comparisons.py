@@ -14,7 +14,7 @@ from inferdoc.incidents.compare import Difference
 from inferdoc.incidents.model import DiagnosisRun, Incident
 from inferdoc.incidents.record import alert_names
 from inferdoc.report.printable import printable
-from inferdoc.report.wrapping import Columns, fitted, marked, painted, wrap
+from inferdoc.report.wrapping import WIDEST, Columns, bullets, emphasis, fitted, headline, marked, wrap
 from inferdoc.times import rfc3339
 from inferdoc.verify.model import MeasuredMove, Verification
 from inferdoc.words import figure, how_many
@@ -44,8 +44,7 @@ def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = F
         ("notes", answer.notes),
         ("assumed", answer.assumed),
     ):
-        if texts:
-            lines += ["", title, *(line for text in texts for line in wrap(text, "  - "))]
+        lines += bullets(title, texts)
     return "\n".join(lines)
 
 
@@ -81,20 +80,13 @@ def _points(share: float) -> str:
     return f"{100 * share:+.3g} pt" if abs(share) < 0.995 else f"{100 * share:+.0f} pt"
 
 
-COLUMNS = 110
-"""The widest line."""
-
-
 def verify_text(answer: Verification, *, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     what = f"{answer.finding} on {answer.pool}, step at {answer.step_at}, until {answer.until}"
     head = answer.outcome.upper()
-    lines = painted(wrap(what, f"{head}  ", COLUMNS), head, bold(head))
-    lines += [line for each in answer.why for line in wrap(each, "  - ", COLUMNS)]
+    lines, bold = headline(head, what, colour), emphasis(colour)
+    lines += [line for each in answer.why for line in wrap(each, "  - ")]
     heads = marked(" ", ""), "before", "after", "change, with 90 %"
     moves = [_move(move) for move in answer.moves]
     predicted = [
@@ -106,11 +98,11 @@ def verify_text(answer: Verification, *, colour: bool = False) -> str:
         )
         for each in answer.predicted
     ]
-    columns = Columns([heads, *moves, *predicted], COLUMNS)
+    columns = Columns([heads, *moves, *predicted], WIDEST)
     lines += ["", *map(bold, columns.lines(heads)), *(line for row in moves for line in columns.lines(row))]
     if predicted:
         change = ", ".join(f"{key} {value}" for key, value in answer.changes.items())
-        lines += ["", *map(bold, wrap(f"predicted of {change}", "", COLUMNS))]
+        lines += ["", *map(bold, wrap(f"predicted of {change}", ""))]
         lines += [line for row in predicted for line in columns.lines(row)]
     return "\n".join(lines)
 

@@ -6,13 +6,11 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-import click
-
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.cost.model import Amount, Bill, BillRow, CascadeSummary, CheaperTier, Energy, Figures
 from inferdoc.report.brief import clock
-from inferdoc.report.wrapping import fitted, painted, width, wrap
+from inferdoc.report.wrapping import fitted, headline, width, wrap
 from inferdoc.times import moment_ms
 from inferdoc.words import lasting
 
@@ -211,16 +209,13 @@ TITLE, NAME, CELL = 42, 32, 12
 def cost_text(bill: Bill, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for the width of the terminal; colour only if set."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     whole, currency = bill.whole, bill.currency
     seconds = (moment_ms(bill.until, None) - moment_ms(bill.from_, None)) / 1000
     head = amount_words(whole.whole, currency)
     hours = "" if whole.whole.money is None else f" ({hours_words(whole.whole.gpu_hours)})"
     span = f"{clock(bill.from_)} to {clock(bill.until)} ({lasting(seconds)})"
     lines = [
-        *painted(wrap(f"{bill.source}  {span}", "COST  "), "COST", bold("COST")),
+        *headline("COST", f"{bill.source}  {span}", colour),
         f"{head}{hours}, of which {share_words(_useful(whole), whole.whole.gpu_hours)} useful",
         "",
         *_parts(whole, currency),

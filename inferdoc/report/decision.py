@@ -7,14 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import click
-
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
 from inferdoc.extras import needed
 from inferdoc.report.html_finding import listed, pairs, table
 from inferdoc.report.html_page import document
-from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, fitted, painted, wrap
+from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, bullets, emphasis, fitted, headline, wrap
 from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
 from inferdoc.words import figure
 
@@ -163,10 +161,7 @@ def reasons(rejected: Sequence[DecisionRow]) -> Iterator[tuple[str, str]]:
 def decision_text(answer: DecisionAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal, as wide as it is. verbose: all rows, rejected ones and what is assumed."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
-    lines = [*painted(wrap(f"{answer.model}, {answer.load}", "SIZE  "), "SIZE", bold("SIZE"))]
+    lines, bold = headline("SIZE", f"{answer.model}, {answer.load}", colour), emphasis(colour)
     lines += [line for words in (answer.summary, *answer.because) for line in wrap(words, "  - ")]
     shown = answer.rows if verbose else answer.rows[:SHOWN]
     table = [list(HEADER), *([cell.replace(" ", NO_BREAK) for cell in decision_cells(row)] for row in shown)]
@@ -177,11 +172,8 @@ def decision_text(answer: DecisionAnswer, *, verbose: bool = False, colour: bool
         lines += wrap(f"and {len(answer.rows) - len(shown)} more: -v", "  ")
     found = list(reasons(answer.rejected))
     if found:
-        lines += ["", bold("rejected")]
         first = found if verbose else found[:SHOWN]
-        lines += [line for what, why in first for line in wrap(f"{what}: {why}", "  - ")]
+        lines += bullets(bold("rejected"), (f"{what}: {why}" for what, why in first))
         lines += wrap(f"and {len(found) - len(first)} more: -v", "  ") if len(found) > len(first) else []
-    for title, sentences in (("notes", answer.notes), ("assumed", answer.assumed if verbose else [])):
-        if sentences:
-            lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - "))]
+    lines += bullets(bold("notes"), answer.notes) + bullets(bold("assumed"), answer.assumed if verbose else [])
     return "\n".join(fitted(lines))

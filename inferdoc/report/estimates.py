@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import click
-
 from inferdoc.bench.model import BenchAnswer, BenchCurve, LevelRow, ProductionBeside
-from inferdoc.report.wrapping import WIDEST, Columns, fitted, marked, painted, wrap
+from inferdoc.report.wrapping import WIDEST, Columns, bullets, emphasis, fitted, headline, marked, wrap
 from inferdoc.sizing.model import LayoutLooked, Predicted, SizeAnswer
 from inferdoc.whatif.model import SAME, Banded, WhatIfAnswer, WhatIfRow
 from inferdoc.words import figure, how_many
@@ -24,11 +22,8 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     """Lines for the width of the terminal; colour only if set. verbose: formula, inputs and source of each
     number, every layout, everything that was assumed."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     what = f"{answer.model}, weights {answer.dtype}, KV {answer.kv_dtype}, on {answer.tier}"
-    lines = [*painted(wrap(what, "SIZE  "), "SIZE", bold("SIZE")), *wrap(answer.summary, "")]
+    lines, bold = [*headline("SIZE", what, colour), *wrap(answer.summary, "")], emphasis(colour)
     for part in answer.parts:
         lines += ["", bold(part.title)]
         for each in part.numbers:
@@ -36,12 +31,8 @@ def size_text(answer: SizeAnswer, *, verbose: bool = False, colour: bool = False
     if verbose:
         lines += ["", bold("layouts")]
         lines += [line for row in answer.layouts for line in wrap(_layout(row), "  ")]
-    if answer.notes:
-        lines += ["", bold("notes")]
-        lines += [line for note in answer.notes for line in wrap(note, "  - ")]
-    lines += ["", bold("assumed")]
     shown = answer.assumed if verbose else answer.assumed[:FIRST_ASSUMED]
-    lines += [line for each in shown for line in wrap(each, "  - ")]
+    lines += [*bullets(bold("notes"), answer.notes), *bullets(bold("assumed"), shown)]
     left = len(answer.assumed) - len(shown)
     lines += wrap(f"and {left} more, with the formula, inputs and source of each number: -v", "  ") if left else []
     return "\n".join(fitted(lines))
@@ -110,9 +101,7 @@ DRIVE_UNITS = {"rate": "1/s", "concurrency": "at a time"}
 def bench_text(answer: BenchAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number, files."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
+    bold = emphasis(colour)
     lines = [f"{bold('BENCH')}  {answer.model}", *wrap(answer.summary, "")]
     for curve in answer.curves:
         lines += ["", *(bold(line) for line in wrap(curve.title, "")), *_levels(curve, verbose), ""]
@@ -168,8 +157,6 @@ def _level_cells(row: LevelRow) -> Sequence[str]:
     return (requested.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)
 
 
-CHANGE_COLUMNS = 110
-"""The widest line."""
 UNCHANGED = 0.005
 """A band that shows as one number is none."""
 
@@ -177,24 +164,20 @@ UNCHANGED = 0.005
 def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     change = ", ".join(f"{key} {value}" for key, value in answer.changes.items())
     where = f"{answer.pool}, {how_many(answer.replicas, 'replica')}, {answer.minutes:g} min of history"
-    lines = painted(wrap(change, "WHAT IF  ", CHANGE_COLUMNS), "WHAT IF", bold("WHAT IF"))
-    lines += [*wrap(where, "", CHANGE_COLUMNS), *wrap(answer.summary, "", CHANGE_COLUMNS), ""]
+    lines, bold = headline("WHAT IF", change, colour), emphasis(colour)
+    lines += [*wrap(where, ""), *wrap(answer.summary, ""), ""]
     heads = "", "now", "then", "change"
     cells = [_change_cells(row) for row in answer.rows]
-    columns = Columns([heads, *cells], CHANGE_COLUMNS)
+    columns = Columns([heads, *cells], WIDEST)
     lines += map(bold, columns.lines(heads))
     for row, shown in zip(answer.rows, cells, strict=True):
         lines += [*columns.lines(shown), *(_ground(row) if verbose else ())]
     title = "calibration: the first half of the history, played over the second"
     lines += ["", bold(title), *_calibration(answer, bold)]
     for head, sentences in (("a guess", answer.guesses), ("notes", answer.notes), ("assumed", answer.assumed)):
-        if sentences:
-            lines += ["", bold(head), *(line for each in sentences for line in wrap(each, "  - ", CHANGE_COLUMNS))]
+        lines += bullets(bold(head), sentences)
     if not verbose:
         lines += ["", "formula, inputs and source of each number: -v"]
     return "\n".join(lines)
@@ -211,7 +194,7 @@ def _calibration(answer: WhatIfAnswer, bold: Callable[[str], str]) -> Iterator[s
         )
         for line in answer.holdout
     ]
-    columns = Columns([heads, *rows], CHANGE_COLUMNS)
+    columns = Columns([heads, *rows], WIDEST)
     yield from map(bold, columns.lines(heads))
     for row in rows:
         yield from columns.lines(row)
@@ -226,12 +209,10 @@ def _change_cells(row: WhatIfRow) -> tuple[str, str, str, str]:
 
 
 def _ground(row: WhatIfRow) -> Iterator[str]:
-    yield from wrap(row.formula, "      = ", CHANGE_COLUMNS)
+    yield from wrap(row.formula, "      = ")
     if row.inputs:
-        yield from wrap(
-            "; ".join(f"{name} {each}" for name, each in row.inputs.items()), "        with ", CHANGE_COLUMNS
-        )
-    yield from wrap(row.source, "        from ", CHANGE_COLUMNS)
+        yield from wrap("; ".join(f"{name} {each}" for name, each in row.inputs.items()), "        with ")
+    yield from wrap(row.source, "        from ")
 
 
 def _cell(band: Banded, unit: str) -> str:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
-import click
 import numpy as np
 
 from inferdoc.catalogue.load import load_catalogue
@@ -28,7 +27,7 @@ from inferdoc.report.html_finding import listed, numbers_table, pairs, table
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
 from inferdoc.report.html_timeline import day_and_clock, key
-from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.report.wrapping import bullets, emphasis, fitted, headline, painted, wrap
 from inferdoc.words import figure, how_many, lasting
 
 SHARES = {"now": "load_now", "peak": "load_peak"}
@@ -92,13 +91,10 @@ ANSWER = {"yes": "holds", "no": "does not hold", "unsure": "unsure"}
 def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     span = f"{shown_at(answer.from_)} to {shown_at(answer.until)}"
     ahead = f"forecast horizon {lasting(3600 * answer.horizon_hours)}, times in {answer.zone}"
-    head = wrap(f"{answer.source}  {span}", "HEADROOM  ", COLUMNS)
-    lines = [*painted(head, "HEADROOM", bold("HEADROOM")), f"  {ahead}"]
+    lines = [*headline("HEADROOM", f"{answer.source}  {span}", colour, COLUMNS), f"  {ahead}"]
+    bold = emphasis(colour)
     for pool in answer.pools:
         kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
         lines += ["", *painted(wrap(f"{pool.pool} ({kind})", "", COLUMNS), pool.pool, bold(pool.pool))]
@@ -111,8 +107,8 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
         for one in pool.lost:
             lines += _lost(one, verbose)
         lines += ["", f"  {bold('headroom clock')}", *_clock(pool.clock, verbose)]
-        lines += _listed(bold("notes"), pool.notes)
-        lines += _listed(bold("undetermined"), pool.undetermined)
+        lines += bullets(f"  {bold('notes')}", pool.notes, COLUMNS)
+        lines += bullets(f"  {bold('undetermined')}", pool.undetermined, COLUMNS)
     for apart in answer.apart:
         lines += ["", bold(f"{apart.part.title}: {' and '.join(apart.pools)}"), *wrap(apart.summary, "  ", COLUMNS)]
         for each in apart.part.numbers:
@@ -120,21 +116,13 @@ def headroom_text(answer: HeadroomAnswer, *, verbose: bool = False, colour: bool
         for condition in apart.conditions:
             value = "not known" if condition.value is None else figure(condition.value, condition.unit)
             lines += wrap(f"{condition.what}: {value}, {MET[condition.met]}", "  - ", COLUMNS)
-        lines += _listed(bold("assumed"), apart.notes)
-    lines += _listed(bold("undetermined for every pool"), answer.undetermined)
-    lines += _listed(bold("note"), answer.notes)
-    lines += _listed(bold("left out"), [f"{one.pool}: {one.because}" for one in answer.left_out])
+        lines += bullets(f"  {bold('assumed')}", apart.notes, COLUMNS)
+    lines += bullets(f"  {bold('undetermined for every pool')}", answer.undetermined, COLUMNS)
+    lines += bullets(f"  {bold('note')}", answer.notes, COLUMNS)
+    lines += bullets(f"  {bold('left out')}", [f"{one.pool}: {one.because}" for one in answer.left_out], COLUMNS)
     if not verbose:
         lines += ["", "formula, inputs and source of each number: -v; the plots: -o html"]
     return "\n".join(fitted(lines, COLUMNS))
-
-
-def _listed(title: str, sentences: list[str]) -> Iterator[str]:
-    if sentences:
-        yield ""
-        yield f"  {title}"
-        for each in sentences:
-            yield from wrap(each, "  - ", COLUMNS)
 
 
 def _lost(one: Lost, verbose: bool) -> Iterator[str]:

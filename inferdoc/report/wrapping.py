@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 import click
 
@@ -60,6 +61,22 @@ def folded(words: str, room: int, lead: str = "", *, breaking: bool = False) -> 
         break_on_hyphens=False,
     )
     return [line.replace(NO_BREAK, " ") for line in lines]
+
+
+def emphasis(colour: bool) -> Callable[[str], str]:
+    """Makes words bold; with colour only."""
+    return partial(click.style, bold=True) if colour else str
+
+
+def headline(word: str, words: str, colour: bool, widest: int = WIDEST) -> list[str]:
+    """The first lines of an answer: what it is, in bold, and of what."""
+    return painted(wrap(words, f"{word}  ", widest), word, emphasis(colour)(word))
+
+
+def bullets(title: str, sentences: Iterable[str], widest: int = WIDEST) -> list[str]:
+    """A list below its title, after an empty line; nothing without sentences."""
+    lines = [line for each in sentences for line in wrap(each, "  - ", widest)]
+    return ["", title, *lines] if lines else []
 
 
 def painted(lines: list[str], words: str, coloured: str) -> list[str]:
