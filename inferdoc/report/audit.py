@@ -11,7 +11,7 @@ from inferdoc.audit.model import Audit, AuditedPool, StandingState, Undetermined
 from inferdoc.audit.observe import percent
 from inferdoc.escaping import html as escape
 from inferdoc.report.brief import clock
-from inferdoc.report.html_finding import MOST_PODS, link, pairs, table
+from inferdoc.report.html_finding import MOST_PODS, badge, badges, link, pairs, table, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.html_timeline import day_and_clock
 from inferdoc.report.text import COLOURS
@@ -122,9 +122,6 @@ def _pods(state: StandingState) -> str:
     return some(pods, SHORT_LIST)
 
 
-BADGES = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}
-
-
 def audit_html(answer: Audit) -> str:
     """A whole HTML document. Times are in UTC."""
     facts = pairs(
@@ -135,13 +132,13 @@ def audit_html(answer: Audit) -> str:
             ("warnings", "<br>".join(escape(w) for w in answer.source.warnings)),
         )
     )
-    badge = f'<span class="badge {BADGES[answer.verdict]}">{escape(answer.verdict)}</span>'
     foot = (
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema_)}; "
         f"read in {answer.timing.read_seconds:.2f} s with {answer.timing.queries} queries, "
         f"judged in {answer.timing.judge_seconds:.2f} s. All times UTC.</footer>"
     )
-    body = f"<header><p>{badge}</p><h1>{escape(answer.summary)}</h1>{facts}</header>{parts(answer)}{foot}"
+    verdict = badge(answer.verdict, VERDICTS[answer.verdict])
+    body = f"<header><p>{verdict}</p><h1>{escape(answer.summary)}</h1>{facts}</header>{parts(answer)}{foot}"
     return document(answer.summary, body, answer.inferdoc_version)
 
 
@@ -156,38 +153,23 @@ def audit_section(answer: Audit) -> str:
         "<p class='soft'>Absolute limits that are exceeded in most of this window. "
         "<code>inferdoc audit --since 24h</code> covers a whole day.</p>"
     )
-    return (
-        '<section aria-labelledby="standing"><h2 id="standing">Persistent issues</h2>'
-        f"{intro}{words}{_ranking(answer, linked=False)}{opened}</section>"
-    )
+    return titled("standing", "Persistent issues", f"{intro}{words}{_ranking(answer, linked=False)}{opened}")
 
 
 def parts(answer: Audit) -> str:
     """The sections of the document."""
     sections = [_ranking(answer, linked=True) if len(answer.states) > 1 else ""]
     for number, state in enumerate(answer.states, start=1):
-        sections.append(
-            f'<section aria-labelledby="s{number}"><h2 id="s{number}">{number}. {escape(state.title)}</h2>'
-            f"{_body(state)}</section>"
-        )
+        sections.append(titled(f"s{number}", f"{number}. {state.title}", _body(state)))
     if answer.accepted:
-        rows = "".join(
-            f"<tr><td><code>{escape(s.id)}</code></td><td>{_html_pods(s)}</td><td>{escape(s.accepted or '')}</td></tr>"
-            for s in answer.accepted
-        )
-        sections.append(_section("accepted", "Accepted by the configuration", table(("state", "pods", "reason"), rows)))
+        rows = [(f"<code>{escape(s.id)}</code>", _html_pods(s), escape(s.accepted or "")) for s in answer.accepted]
+        sections.append(titled("accepted", "Accepted by the configuration", table(("state", "pods", "reason"), rows)))
     if answer.cannot_tell:
-        rows = "".join(map(_doubt, answer.cannot_tell))
-        heads = ("state", "pools", "why", "what to do")
-        sections.append(_section("doubts", "Undetermined", table(heads, rows)))
-    pools = "".join(map(_html_pool, answer.pools))
-    columns = ("pool", "pods", "GPUs", "requests", "busy", "use at the peak")
-    sections.append(_section("looked", "Coverage", table(columns, pools)))
+        doubts = map(_doubt, answer.cannot_tell)
+        sections.append(titled("doubts", "Undetermined", table(("state", "pools", "why", "what to do"), doubts)))
+    pools = (map(escape, pool_cells(pool)) for pool in answer.pools)
+    sections.append(titled("looked", "Coverage", table(POOL_HEADS, pools)))
     return "\n".join(part for part in sections if part)
-
-
-def _section(name: str, title: str, inner: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{inner}</section>'
 
 
 def _ranking(answer: Audit, *, linked: bool) -> str:
@@ -197,10 +179,9 @@ def _ranking(answer: Audit, *, linked: bool) -> str:
     for number, state in enumerate(answer.states, start=1):
         title = escape(state.title)
         name = f'<a href="#s{number}">{title}</a>' if linked else title
-        badge = f'<span class="badge {state.severity}">{state.severity}</span>'
         pods = f"{len(state.place.pods)} of {state.place.of_pods}"
-        rows.append(f"<tr><td>{name}</td><td>{badge}</td><td>{pods}</td><td>{escape(cost_words(state))}</td></tr>")
-    return table(("issue, highest cost first", "severity", "pods", "costs"), "".join(rows))
+        rows.append((name, badge(state.severity, state.severity), pods, escape(cost_words(state))))
+    return table(("issue, highest cost first", "severity", "pods", "costs"), rows)
 
 
 def _body(state: StandingState) -> str:
@@ -222,30 +203,27 @@ def _body(state: StandingState) -> str:
             ("source", escape("; ".join(state.sources))),
         )
     )
-    rows = "".join(
-        f"<tr><td>{escape(item.statement)}</td><td>{escape(item.because)}</td></tr>" for item in state.observed
-    )
     steps = "".join(
         f"<li><strong>{escape(step.do)}</strong>"
         + pairs((("why", escape(step.why)), ("cost", escape(step.cost)), ("undo", escape(step.undo))))
         + "</li>"
         for step in state.next_steps
     )
-    badges = (
-        f'<p><span class="badge {state.severity}">{state.severity}</span> '
-        f'<span class="badge">{state.certainty}</span> <code>{escape(state.id)}</code></p>'
-    )
-    shown = table(("observation", "because"), rows)
-    return f'{badges}{facts}<h3>What shows it</h3>{shown}<h3>Next steps</h3><ol class="steps">{steps}</ol>'
+    shown = table(("observation", "because"), (map(escape, (one.statement, one.because)) for one in state.observed))
+    head = badges(state.severity, state.certainty, state.id)
+    return f'{head}{facts}<h3>What shows it</h3>{shown}<h3>Next steps</h3><ol class="steps">{steps}</ol>'
 
 
-def _doubt(doubt: UndeterminedState) -> str:
-    cells = (f"<code>{escape(doubt.id)}</code>", *map(escape, ("; ".join(doubt.pools), doubt.what, doubt.enable)))
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+def _doubt(doubt: UndeterminedState) -> tuple[str, ...]:
+    return f"<code>{escape(doubt.id)}</code>", *map(escape, ("; ".join(doubt.pools), doubt.what, doubt.enable))
 
 
-def _html_pool(pool: AuditedPool) -> str:
-    cells = (
+POOL_HEADS = ("pool", "pods", "GPUs", "requests", "busy", "use at the peak")
+
+
+def pool_cells(pool: AuditedPool) -> tuple[str, ...]:
+    """A pool under `POOL_HEADS`."""
+    return (
         pool.name,
         str(pool.pods),
         "not known" if pool.gpus is None else str(pool.gpus),
@@ -253,7 +231,6 @@ def _html_pool(pool: AuditedPool) -> str:
         percent(pool.busy),
         "not known" if pool.peak_use is None else percent(pool.peak_use),
     )
-    return f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
 
 
 def _html_pods(state: StandingState) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
 from inferdoc.extras import needed
-from inferdoc.report.html_finding import listed, pairs, table
+from inferdoc.report.html_finding import listed, pairs, table, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, bullets, emphasis, fitted, headline, wrap
 from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
@@ -30,16 +30,14 @@ def decision_html(answer: DecisionAnswer) -> str:
             ("objectives", escape(_objectives(answer))),
         )
     )
-    rows = "".join(map(_table_row, answer.rows))
-    rejected = "".join(
-        f"<tr><td>{escape(what)}</td><td>{escape(why)}</td></tr>" for what, why in reasons(answer.rejected)
-    )
+    rows = (map(escape, decision_cells(row)) for row in answer.rows)
+    rejected = [map(escape, each) for each in reasons(answer.rejected)]
     body = [
         f"<header><h1>{escape(answer.summary)}</h1>{facts}</header>",
         listed("because", "Why this one", answer.because),
-        _section("front", "Cost against latency", _figure(answer)),
-        _section("rows", "Ways to serve the load", table(HEADER, rows)),
-        _section("rejected", "Rejected", table(("what", "reason"), rejected, cards=True)) if rejected else "",
+        titled("front", "Cost against latency", _figure(answer)),
+        titled("rows", "Ways to serve the load", table(HEADER, rows, numbers=NUMBERS)),
+        titled("rejected", "Rejected", table(("what", "reason"), rejected, cards=True)) if rejected else "",
         listed("notes", "Notes", answer.notes),
         listed("assumed", "Assumed", answer.assumed),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
@@ -47,20 +45,8 @@ def decision_html(answer: DecisionAnswer) -> str:
     return document(f"Size: {answer.model}", "\n".join(each for each in body if each), answer.inferdoc_version)
 
 
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{body}</section>'
-
-
 def _figure(answer: DecisionAnswer) -> str:
     return f"<figure>{pareto_svg(answer)}<figcaption>{escape(_caption(answer))}</figcaption></figure>"
-
-
-def _table_row(row: DecisionRow) -> str:
-    cells = (
-        f'<td class="num">{escape(cell)}</td>' if at in NUMBERS else f"<td>{escape(cell)}</td>"
-        for at, cell in enumerate(decision_cells(row))
-    )
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _objectives(answer: DecisionAnswer) -> str:

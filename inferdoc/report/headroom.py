@@ -23,7 +23,7 @@ from inferdoc.headroom.model import (
 from inferdoc.headroom.room import ROOM
 from inferdoc.report.brief import clock as shown_at
 from inferdoc.report.estimates import TITLES, VALUES, number_lines
-from inferdoc.report.html_finding import listed, numbers_table, pairs, table
+from inferdoc.report.html_finding import badge, listed, numbers_table, pairs, table, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
 from inferdoc.report.html_timeline import day_and_clock, key
@@ -252,11 +252,10 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
     kind = f"{pool.role}, tier {pool.tier}, {how_many(pool.replicas, 'replica')}"
     drawn = room_plot(pool, zone, f"{name}-load")
     parts = [
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(pool.pool)}</h2>',
         f"<p class='soft'>{escape(kind)}</p><p>{escape(pool.summary)}</p>",
         f"<figure>{drawn}</figure>" if drawn else "",
         "<h3>After a loss</h3>",
-        table(("lost", "the peak on the others", "", "why"), "".join(map(_lost_row, pool.lost))),
+        table(("lost", "the peak on the others", "", "why"), map(_lost_row, pool.lost)),
         *(f"<h3>{escape(part.title.capitalize())}</h3>{numbers_table(part.numbers)}" for part in pool.parts),
     ]
     if pool.clock.numbers:
@@ -264,27 +263,22 @@ def _pool(at: int, pool: PoolHeadroom, zone: str) -> str:
     for title, sentences in (("Notes", pool.notes), ("Undetermined", pool.undetermined)):
         if sentences:
             parts.append(f"<h3>{title}</h3><ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")
-    return "".join([*parts, "</section>"])
+    return titled(name, pool.pool, "".join(parts))
 
 
-def _lost_row(one: Lost) -> str:
+def _lost_row(one: Lost) -> tuple[str, ...]:
     what = f"{one.what} {one.name}".strip()
     share = "none is left" if one.share is None else figure(one.share.value, one.share.unit)
-    badge = f'<span class="badge {BADGES[one.holds]}">{ANSWER[one.holds]}</span>'
-    cells = (escape(f"{what}, {how_many(one.replicas, 'replica')}"), escape(share), badge, escape(one.because))
-    return f"<tr>{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    holds = badge(ANSWER[one.holds], BADGES[one.holds])
+    return escape(f"{what}, {how_many(one.replicas, 'replica')}"), escape(share), holds, escape(one.because)
 
 
 def _apart(at: int, apart: PhasesApart) -> str:
-    name = f"apart{at}"
-    rows = "".join(
-        f"<tr><td>{escape(each.what)}</td>"
-        f'<td class="num">{escape("not known" if each.value is None else figure(each.value, each.unit))}</td>'
-        f"<td>{MET[each.met]}</td></tr>"
+    rows = [
+        map(escape, (each.what, "not known" if each.value is None else figure(each.value, each.unit), MET[each.met]))
         for each in apart.conditions
-    )
+    ]
+    shown = table(("what must hold", "measured", ""), rows, numbers=(1,))
     title = f"{apart.part.title}: {' and '.join(apart.pools)}"
-    return (
-        f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2><p>{escape(apart.summary)}</p>'
-        f"{table(('what must hold', 'measured', ''), rows)}{numbers_table(apart.part.numbers)}</section>"
-    )
+    body = f"<p>{escape(apart.summary)}</p>{shown}{numbers_table(apart.part.numbers)}"
+    return titled(f"apart{at}", title, body)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Advice, Audit, StandingState
-from inferdoc.audit.observe import percent
 from inferdoc.escaping import cell_code, code, link
 from inferdoc.escaping import markdown as words
 from inferdoc.judging.model import Diagnosis, Finding, NextStep
+from inferdoc.report.audit import pool_cells
 from inferdoc.report.phrases import by_reason, compared_with, elsewhere, in_focus, role_word, why
 from inferdoc.words import figure
 
@@ -137,14 +137,7 @@ def audit_markdown(answer: Audit) -> str:
     lines += ["## Looked at", "", "| pool | pods | GPUs | requests | busy | use at the peak |"]
     lines.append("| --- | --- | --- | --- | --- | --- |")
     for pool in answer.pools:
-        numbers = (
-            str(pool.pods),
-            "not known" if pool.gpus is None else str(pool.gpus),
-            "not known" if pool.requests is None else f"{pool.requests:,.0f}",
-            percent(pool.busy),
-            "not known" if pool.peak_use is None else percent(pool.peak_use),
-        )
-        lines.append(f"| {words(pool.name)} | {' | '.join(numbers)} |")
+        lines.append(f"| {' | '.join(map(words, pool_cells(pool)))} |")
     return "\n".join(lines).rstrip()
 
 

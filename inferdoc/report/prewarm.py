@@ -17,7 +17,7 @@ from inferdoc.forecast.series import LoadSeries
 from inferdoc.prewarm.build import Outlook
 from inferdoc.prewarm.explain import explain
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
-from inferdoc.report.html_finding import pairs
+from inferdoc.report.html_finding import pairs, titled
 from inferdoc.report.html_page import document
 from inferdoc.version import __version__
 
@@ -38,16 +38,10 @@ def prewarm_html(plan: PlanRow, seen: Mapping[str, tuple[LoadSeries, Outlook]], 
     )
     body = [f"<header><h1>Prewarm plan</h1>{facts}</header>"]
     for at, row in enumerate(plan.pools):
-        body.append(
-            f'<section aria-labelledby="pool{at}"><h2 id="pool{at}">{escape(row.name)}</h2>'
-            f"<p>{escape(cost_words(row, price))}</p>"
-        )
-        if row.name in seen:
-            series, ahead = seen[row.name]
-            body.append(f"<figure>{plan_svg(row, series, ahead, price, f'p{at}')}</figure>")
-        body.append("</section>")
+        drawn = f"<figure>{plan_svg(row, *seen[row.name], price, f'p{at}')}</figure>" if row.name in seen else ""
+        body.append(titled(f"pool{at}", row.name, f"<p>{escape(cost_words(row, price))}</p>{drawn}"))
     reasons = "\n".join(map(escape, explain(plan, plan.generated_at, 2).splitlines()))
-    body.append(f'<section aria-labelledby="why"><h2 id="why">Explanation</h2><pre>{reasons}</pre></section>')
+    body.append(titled("why", "Explanation", f"<pre>{reasons}</pre>"))
     body.append(f"<footer>inferdoc {escape(__version__)}, {escape(plan.schema)}</footer>")
     return document("Prewarm plan", "\n".join(body), __version__)
 
