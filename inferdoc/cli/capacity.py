@@ -136,7 +136,7 @@ def size(**params: Any) -> int:
 @click.command("cost", short_help="Report cost per token and request, and wasted GPU time.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
-@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@options.FROM
 @options.window_end
 @options.part_of_fleet
 @click.option(
@@ -190,7 +190,7 @@ REPLICAS = "Replicas that count. Default: those of the peak, or of now where the
 @model_options
 @calendar_options
 @options.output("text", "json", "html", "prometheus", words="Output format; prometheus is for the textfile collector.")
-@click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+@options.NUMBERS
 def headroom(**params: Any) -> int:
     """Compare the load of each pool with the capacity of its replicas at the SLO, measured in its history: headroom now
     and at the peak; whether the peak fits after the loss of a pod, the fullest node or the fullest zone; when the
@@ -267,9 +267,7 @@ def bench(**params: Any) -> int:
 @click.option("--nvme-gib", type=float, metavar="GIB", help="NVMe for the KV of one replica.")
 @click.option("--nvme-gbps", type=float, metavar="N", help="Read bandwidth of NVMe per replica in GB/s (default 7).")
 @click.option("--gpus", type=click.IntRange(1, 1024), metavar="N", help="GPUs of a pod (default: from its exporter).")
-@click.option(
-    "--model", metavar="FILE|NAME", help="Model: a config.json, its folder, or a known name (default: as served)."
-)
+@options.SERVED_MODEL
 @click.option(
     "--kv-dtype",
     type=click.Choice(["bf16", "fp16", "fp8", "int8", "nvfp4"]),
@@ -277,7 +275,7 @@ def bench(**params: Any) -> int:
 )
 @click.option("--tenant-label", metavar="NAME", help="Label of the engine metrics that identifies tenants.")
 @options.output("text", "json", "html")
-@click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+@options.NUMBERS
 def kv(**params: Any) -> int:
     """Report the prefix cache hit rate of a live pool and predict it for other caches: half, twice and ten times the
     size, FP8, host memory or NVMe; the GPUs that the cache saves; reload compared with recompute. POOL is optional if
@@ -316,13 +314,10 @@ def kv(**params: Any) -> int:
     help="Current setting that no metric shows: max-num-seqs, batch-tokens, chunk-tokens, router, accepted, kv-tokens.",
 )
 @click.option("--history", default="1h", show_default=True, metavar="DURATION", help="History to read.")
-@click.option("--ttft", metavar="DURATION", help="TTFT limit of a good request (default: the SLO).")
-@click.option("--tpot", metavar="DURATION", help="TPOT limit of a good request (default: the SLO).")
-@click.option(
-    "--model", metavar="FILE|NAME", help="Model: a config.json, its folder, or a known name (default: as served)."
-)
+@options.GOOD_REQUEST
+@options.SERVED_MODEL
 @options.output("text", "json")
-@click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+@options.NUMBERS
 def whatif(**params: Any) -> int:
     """Simulate a live pool as it is and after a change: latency, goodput, preemptions, GPUs and cost, with prediction
     intervals.

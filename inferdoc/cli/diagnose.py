@@ -23,7 +23,7 @@ WATCH_SECONDS = 30.0
 @click.command("diagnose", short_help="Find the cause, its onset, its pods and the next steps.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@options.FROM
 @click.option(
     "--around",
     metavar="TIME",

@@ -53,7 +53,7 @@ ZONE_HELP = "Time zone of the users (IANA name). Default: UTC, with a note on st
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
 SOURCE_KEYS = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
 
-ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
+origin_options = options.stacked(
     click.option(
         "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - is standard input."
     ),
@@ -64,11 +64,9 @@ ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
     click.option("--load", type=click.Choice(LOADS), help="Unit of load. Default: by role of the pool."),
     click.option("--history", default="28d", show_default=True, metavar="DURATION", help="History to read."),
 )
+"""--input, or a source and what of it."""
 
-
-origin_options = options.stacked(ORIGIN_OPTIONS, "--input, or a source and what of it.")
-
-CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
+calendar_options = options.stacked(
     click.option("--holidays", metavar="FILE", help="File of local dates, past ones too (YYYY-MM-DD, one a line)."),
     click.option(
         "--calendar",
@@ -83,11 +81,9 @@ CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
         help="Time range with a multiple of the usual load: 2026-12-01T09:00,2h,x3. Repeatable.",
     ),
 )
+"""Planned events that history does not contain."""
 
-
-calendar_options = options.stacked(CALENDAR_OPTIONS, "Planned events that history does not contain.")
-
-MODEL_OPTIONS: tuple[options.Decorator, ...] = (
+model_options = options.stacked(
     click.option(
         "--model",
         type=click.Choice(MODELS),
@@ -103,7 +99,7 @@ MODEL_OPTIONS: tuple[options.Decorator, ...] = (
         help="Time limit of the ARIMA fit per pool; 0 disables ARIMA.",
     ),
 )
-model_options = options.stacked(MODEL_OPTIONS, "Which candidates make the forecast.")
+"""Which candidates make the forecast."""
 
 
 def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command("audit", short_help="Find persistent inefficiencies, highest cost first.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 1h, 24h, 7d (default 24h).")
-@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@options.FROM
 @options.window_end
 @options.part_of_fleet
 @options.output("text", "json", "markdown", "html")
@@ -273,8 +273,7 @@ def canary(**params: Any) -> int:
 @click.option("--onset", metavar="TIME", help="Onset, if there is no --diagnosis.")
 @click.option("--pool", metavar="POOL", help="Pool name; optional if there is one pool.")
 @click.option("--prediction", metavar="FILE", help="Output of `whatif -o json` to compare with the result.")
-@click.option("--ttft", metavar="DURATION", help="TTFT limit of a good request (default: the SLO).")
-@click.option("--tpot", metavar="DURATION", help="TPOT limit of a good request (default: the SLO).")
+@options.GOOD_REQUEST
 @click.option("--ledger", metavar="FILE", help="Ledger file (default: beside the store).")
 @click.option("--list", "listed", is_flag=True, help="List of the ledger.")
 @options.output("text", "json")

@@ -111,7 +111,7 @@ def capsule() -> None:
 @click.argument("file", type=FILE)
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@options.FROM
 @click.option("--around", metavar="TIME", help="Center of a one-hour window.")
 @options.window_end
 @options.part_of_fleet

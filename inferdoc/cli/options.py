@@ -31,6 +31,18 @@ Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 T = TypeVar("T")
 D = TypeVar("D", bound="JsonDocument")
 
+
+def stacked(*decorators: Decorator) -> Decorator:
+    """Several options as one decorator, in the order of the help."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(decorators):
+            function = option(function)
+        return function
+
+    return decorated
+
+
 HEADER = click.option(
     "--header",
     "headers",
@@ -38,7 +50,7 @@ HEADER = click.option(
     metavar="NAME: VALUE",
     help="Header of every request, e.g. X-Scope-OrgID: team-a.",
 )
-SOURCE_OPTIONS: tuple[Decorator, ...] = (
+source_options = stacked(
     click.option("--prometheus", metavar="URL", help="URL of a server with the Prometheus HTTP API."),
     click.option("--store", metavar="PATH", help="Path of the embedded store."),
     click.option("--bearer-token-file", metavar="FILE", help="File with the bearer token of the server."),
@@ -52,8 +64,8 @@ SOURCE_OPTIONS: tuple[Decorator, ...] = (
         help="Time limit of one read with retries (default: 60s for a server, 10m for a store).",
     ),
 )
-
-ENGINE_OPTIONS: tuple[Decorator, ...] = (
+"""--prometheus, --store and how to authenticate."""
+engine_options = stacked(
     click.option(
         "--engine",
         type=click.Choice(["local", "ray", "dask"]),
@@ -64,8 +76,8 @@ ENGINE_OPTIONS: tuple[Decorator, ...] = (
         "--address", metavar="ADDRESS", help="Address of a running Ray or Dask cluster that can read the store path."
     ),
 )
-
-FLEET_OPTIONS: tuple[Decorator, ...] = (
+"""Who reads a store."""
+part_of_pools = stacked(
     click.option(
         "-l",
         "--label",
@@ -79,59 +91,52 @@ FLEET_OPTIONS: tuple[Decorator, ...] = (
     click.option("--cluster", help="Cluster to report on."),
     click.option("--tier", help="Hardware tier to report on."),
     click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Role to report on."),
-    click.option("--pod", help="Pod to report on."),
 )
+"""-l filters series, the others filter the report."""
+part_of_fleet = stacked(part_of_pools, click.option("--pod", help="Pod to report on."))
 
 
-def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
-    """Several options as one decorator, in the order of the help. words: their docstring."""
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(decorators):
-            function = option(function)
-        return function
-
-    decorated.__doc__ = words
-    return decorated
-
-
-source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authenticate.")
-engine_options = stacked(ENGINE_OPTIONS, "--engine, --workers, --address: who reads a store.")
-part_of_fleet = stacked(
-    FLEET_OPTIONS,
-    "-l filters series; --model, --namespace, --tier, --role and --pod filter the report.",
+window_end = click.option(
+    "--until",
+    default="now",
+    show_default=True,
+    metavar="TIME",
+    help="End of the window: a time, now, or latest (the newest sample).",
 )
-part_of_pools = stacked(FLEET_OPTIONS[:-1], "The same without --pod, where pools are the smallest part.")
-
-
-def window_end(function: Decorated) -> Decorated:
-    """--until, for commands with a time window."""
-    words = "End of the window: a time, now, or latest (the newest sample)."
-    return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
+WINDOW_LATEST = click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
+)
+FROM = click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+NUMBERS = click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+GOOD_REQUEST = stacked(
+    click.option("--ttft", metavar="DURATION", help="TTFT limit of a good request (default: the SLO)."),
+    click.option("--tpot", metavar="DURATION", help="TPOT limit of a good request (default: the SLO)."),
+)
+SERVED_MODEL = click.option(
+    "--model", metavar="FILE|NAME", help="Model: a config.json, its folder, or a known name (default: as served)."
+)
+STORE_TO_WRITE = click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
 
 
 def named_sources(look_for: str) -> Decorator:
     """Source arguments whose type is detected. look_for: default scrape time of a live URL."""
     return stacked(
-        (
-            click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
-            click.option(
-                "--for",
-                "look_for",
-                default=look_for,
-                show_default=True,
-                metavar="DURATION",
-                help="Scrape time of a live URL.",
-            ),
-            click.option(
-                "--interval",
-                default="5s",
-                show_default=True,
-                metavar="DURATION",
-                help="Scrape interval of a live URL.",
-            ),
+        click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
+        click.option(
+            "--for",
+            "look_for",
+            default=look_for,
+            show_default=True,
+            metavar="DURATION",
+            help="Scrape time of a live URL.",
         ),
-        "Source arguments, and how a live URL is scraped.",
+        click.option(
+            "--interval",
+            default="5s",
+            show_default=True,
+            metavar="DURATION",
+            help="Scrape interval of a live URL.",
+        ),
     )
 
 

@@ -324,19 +324,12 @@ def apply(**params: Any) -> None:
     click.get_current_context().exit(work.apply_plan(**params))
 
 
-ONE_OBJECT = (
+one_object = options.stacked(
     click.option("--name", metavar="NAME", help="Name of the object (default: the name of the pool)."),
     click.option("--namespace", metavar="NAME", default="default", show_default=True),
     click.option("--yes", "really", is_flag=True, help="Send the change. Default: dry run that reads the object."),
     click.option("--now", metavar="TIME", help="Time of the run (default: now)."),
 )
-
-
-def one_object(function: Any) -> Any:
-    """The options that say which object, and whether and when it is changed."""
-    for option in reversed(ONE_OBJECT):
-        function = option(function)
-    return function
 
 
 @command.command("hold")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -43,19 +43,7 @@ if TYPE_CHECKING:
 @click.option(
     "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Speed factor. Requires --live."
 )
-def simulate(
-    name: str | None,
-    listed: bool,
-    pods: int | None,
-    seed: int | None,
-    duration: str | None,
-    version: str | None,
-    out: str | None,
-    store: str | None,
-    live: bool,
-    port: int,
-    speed: float,
-) -> int:
+def simulate(**params: Any) -> int:
     """Simulate a fleet from the mechanisms up: schedulers, KV caches, links, routers and clients.
 
     The output can be imported (inferdoc import) or back-filled into Prometheus (promtool tsdb create-blocks-from
@@ -65,7 +53,8 @@ def simulate(
     from inferdoc.simulate.scenario_files import adapted, load_scenario, scenarios
 
     overlays = options.catalogue(options.configuration()).overlays
-    if listed:
+    name, out, store = params["name"], params["out"], params["store"]
+    if params["listed"]:
         for scenario in scenarios(overlays):
             click.echo(one_line(f"{scenario.id:<34} {scenario.title}"))
         return 0
@@ -73,11 +62,13 @@ def simulate(
         raise InferdocError("--scenario is required; run `inferdoc simulate --list` for the ids")
     if out and store:
         raise InferdocError("--out and --store are mutually exclusive")
-    scenario = adapted(load_scenario(name, overlays), pods, seed, duration, version)
-    if live:
+    scenario = adapted(
+        load_scenario(name, overlays), params["pods"], params["seed"], params["duration"], params["version"]
+    )
+    if params["live"]:
         from inferdoc.simulate.live import serve
 
-        serve(scenario, port, speed, messages.note, lambda text: click.echo(text, nl=False))
+        serve(scenario, params["port"], params["speed"], messages.note, lambda text: click.echo(text, nl=False))
         return 0
     from inferdoc.simulate.output import write_file, write_openmetrics, write_store
     from inferdoc.simulate.scrape import simulate

@@ -115,9 +115,7 @@ def _server(configured: str | None, params: dict[str, Any]) -> Iterator[FoundSer
 @click.command("doctor", short_help="Check the metrics of a source and list what is missing.")
 @options.source_options
 @options.named_sources("40s")
-@click.option(
-    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
-)
+@options.WINDOW_LATEST
 @click.option("-v", "--verbose", is_flag=True, help="Metrics that would only add evidence.")
 def doctor(**params: Any) -> int:
     """Check a source: reachable, fresh, which engines, roles and tiers, which signals are missing and why.
@@ -168,9 +166,7 @@ def probe(url: str, timeout: str, headers: tuple[str, ...], model: str | None) -
 @click.command("signals", short_help="Show the newest signals and their target range.")
 @options.source_options
 @options.named_sources("40s")
-@click.option(
-    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
-)
+@options.WINDOW_LATEST
 @click.option("--pod", help="Pod to show.")
 @click.option("--namespace", help="Namespace to show.")
 @click.option("--signal", "signals", multiple=True, help="Signal to show. Repeatable.")

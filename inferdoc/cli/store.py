@@ -86,7 +86,7 @@ def prune(store: str | None, older_than: str | None, max_mb: int | None, importe
 
 @click.command("import", short_help="Read OpenMetrics text, or what `export` wrote.")
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
-@click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
+@options.STORE_TO_WRITE
 @options.most_series(500_000, "file")
 @click.option(
     "--timeout", metavar="DURATION", help="Time limit per file; samples read so far are stored (default: none)."
