@@ -54,9 +54,9 @@ def compared_with(baseline: Baseline, clock: Callable[[str], str]) -> str:
 
 
 KINDS: dict[AbsenceKind, tuple[str, str]] = {
-    "blind": ("could be seen", "could be seen"),
-    "off": ("needs something that is not in use", "need something that is not in use"),
-    "later": ("shows with its first event", "show with their first event"),
+    "blind": ("needs a metric that you can enable", "need a metric that you can enable"),
+    "off": ("needs a feature that is not in use", "need a feature that is not in use"),
+    "later": ("needs a first event", "need a first event"),
 }
 """Every kind of absence in words that follow one cause, and several; the one to act on first."""
 
@@ -89,6 +89,6 @@ def by_reason(entries: Sequence[NotJudged]) -> list[Blind]:
 
 
 def counted(entries: Sequence[NotJudged]) -> str:
-    """`3 could be seen, 12 need something that is not in use`."""
+    """`3 need a metric that you can enable, 12 need a feature that is not in use`."""
     numbers = {kind: sum(entry.kind == kind for entry in entries) for kind in KINDS}
     return ", ".join(f"{number} {why(kind, number)}" for kind, number in numbers.items() if number)
