@@ -287,7 +287,7 @@ def verify(**params: Any) -> int:
     Exit codes: 0 helped or no difference, 1 worse, 2 usage, or too little time on a side, 3 not enough data, 4 source
     not readable.
     """
-    from inferdoc.report.comparisons import render_ledger, verify_text
+    from inferdoc.report.comparisons import ledger_text, verify_text
     from inferdoc.verify.answer import exit_code, verified
     from inferdoc.verify.model import appended, ledger_lines, ledger_path
 
@@ -295,7 +295,7 @@ def verify(**params: Any) -> int:
     store = None if params["prometheus"] else options.store_path(config, params["store"])
     path = ledger_path(params["ledger"], store)
     if params["listed"]:
-        show(render_ledger(ledger_lines(path), params["output"]))
+        options.show_as(params["output"], ledger_lines(path), ledger_text)
         return 0
     answer, warnings = answer_from_source(params, verified)
     appended(path, answer)

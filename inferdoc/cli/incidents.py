@@ -59,14 +59,13 @@ def history(incident: str | None, record: str | None, only_open: bool, limit: in
     """List the incidents, or show one: its alerts, its diagnosis runs, and the last incident with the same cause.
     INCIDENT is an id or the start of one; -o json, markdown or html prints its diagnosis."""
     from inferdoc.incidents.open_diagnosis import find_conclusive_run
-    from inferdoc.report import render, render_incidents
-    from inferdoc.report.comparisons import incident_text
+    from inferdoc.report import render
+    from inferdoc.report.comparisons import incident_text, listing_text
 
     opened = options.record(record)
     try:
         if incident is None:
-            form = "json" if output == "json" else "text"
-            show(render_incidents(opened.incidents(only_open=only_open, limit=limit), form))
+            options.show_as(output, opened.incidents(only_open=only_open, limit=limit), listing_text)
             return
         one = opened.incident(incident)
         if output != "text":
@@ -90,11 +89,11 @@ def diff(before: str, after: str, record: str | None, output: str) -> int:
     """
     from inferdoc.incidents.compare import differences, same_story
     from inferdoc.incidents.open_diagnosis import diagnosis_named
-    from inferdoc.report import render_differences
+    from inferdoc.report.comparisons import differences_text
 
     opened = partial(options.record, record)
     one, other = diagnosis_named(before, opened), diagnosis_named(after, opened)
-    show(render_differences(differences(one, other), output))
+    options.show_as(output, differences(one, other), differences_text)
     return ExitCode.OK if same_story(one, other) else ExitCode.FINDINGS
 
 
@@ -145,14 +144,14 @@ def replay(files: tuple[Path, ...]) -> int:
 def _replayed(file: Path) -> int:
     from inferdoc.incidents import capsule
     from inferdoc.incidents.compare import differences, same_story
-    from inferdoc.report import render_differences
+    from inferdoc.report.comparisons import differences_text
 
     with options.working(f"judging {file}"):
         kept, answer = capsule.replay(file, options.overlays(options.configuration()))
     same = same_story(kept.document, answer)
     show(f"{file}: {'same diagnosis' if same else 'different diagnosis'}: {answer.summary}")
     if not same:
-        show(render_differences(differences(kept.document, answer), "text"))
+        show(differences_text(differences(kept.document, answer)))
     return ExitCode.OK if same else ExitCode.FINDINGS
 
 

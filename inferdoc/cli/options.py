@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -382,6 +382,13 @@ def answer_from_source(
     with working(f"reading {opened.location}"):
         found = answer(opened, config, catalogue(config), params)
     return found, opened.warnings
+
+
+def show_as(form: str, rows: Sequence[T], text: Callable[[Sequence[T]], str]) -> None:
+    """Print rows as JSON, else as text."""
+    from inferdoc.report.printable import indented_json
+
+    show(indented_json(rows) if form == "json" else text(rows))
 
 
 def print_answer(

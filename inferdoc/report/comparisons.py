@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import click
-import msgspec
 
 from inferdoc.canary.model import ArmSeen, CanaryAnswer, CheckAnswer
-from inferdoc.escaping import lines as as_lines
 from inferdoc.escaping import page
 from inferdoc.incidents.compare import Difference
 from inferdoc.incidents.model import DiagnosisRun, Incident
@@ -118,18 +116,11 @@ def _move(move: MeasuredMove) -> tuple[str, str, str, str]:
 def ledger_text(lines: Sequence[Verification]) -> str:
     """One line each, the oldest first."""
     rows = []
-    for line in lines:
+    for line in (printable(each, Verification) for each in lines):
         inside = sum(each.inside for each in line.predicted)
         predicted = f", {inside} of {len(line.predicted)} as predicted" if line.predicted else ""
         rows.append(f"{line.step_at}  {line.outcome:<13}  {line.finding}  {line.pool}{predicted}")
     return "\n".join(rows) if rows else "the ledger is empty"
-
-
-def render_ledger(ledger: Sequence[Verification], form: str) -> str:
-    """The ledger as text, or as a JSON list."""
-    if form == "json":
-        return as_lines(msgspec.json.format(msgspec.json.encode(ledger), indent=2).decode())
-    return ledger_text([printable(each, Verification) for each in ledger])
 
 
 NOTHING = "nothing"

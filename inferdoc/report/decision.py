@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
-from inferdoc.extras import needed
 from inferdoc.report.html_finding import listed, pairs, table, titled
-from inferdoc.report.html_page import document
+from inferdoc.report.html_page import document, drawn_svg, inline_svg
 from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, bullets, emphasis, fitted, headline, wrap
 from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
 from inferdoc.words import figure
@@ -64,14 +61,13 @@ def _caption(answer: DecisionAnswer) -> str:
 
 def pareto_svg(answer: DecisionAnswer) -> str:
     """Cost of every way against the seconds of a mean request, the Pareto front joined, as inline SVG."""
-    with needed("matplotlib", "a plot"):
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
     rows = [
         row for row in answer.rows if row.request is not None and (row.month is None) == (answer.sorted_by != "month")
     ]
-    with mpl.rc_context({"svg.hashsalt": "inferdoc", "svg.fonttype": "none"}):
+    with drawn_svg("inferdoc"):
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
         drawing = Figure(figsize=SIZES, layout="constrained")
         axes = drawing.subplots()
         front = sorted((row for row in rows if row.pareto), key=cost_of)
@@ -91,13 +87,7 @@ def pareto_svg(answer: DecisionAnswer) -> str:
         axes.margins(x=0.14, y=0.16)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-        out = io.StringIO()
-        drawing.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    title = f'<title id="p-t">{escape(_caption(answer))}</title>'
-    head = '<svg role="img" aria-labelledby="p-t" '
-    return re.sub(r"<metadata>.*?</metadata>", title, text, count=1, flags=re.S).replace("<svg ", head, 1)
+        return inline_svg(drawing, "p", _caption(answer))
 
 
 SHOWN = 12

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import msgspec
 import numpy as np
 
 from inferdoc.catalogue.document import nearest
@@ -19,7 +18,6 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Direction, HealthRow
 from inferdoc.config import Config
 from inferdoc.errors import InferdocError
-from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
@@ -27,6 +25,7 @@ from inferdoc.judging.judge import ongoing
 from inferdoc.judging.request import options_of
 from inferdoc.judging.session import read_session
 from inferdoc.judging.visibility import Visibility
+from inferdoc.report.printable import indented_json
 from inferdoc.report.signals import LOOK_BACK, Row, limits, natural, readings
 from inferdoc.report.wrapping import TABLES, Columns, marked, width, wrap
 from inferdoc.source.base import Source
@@ -172,7 +171,7 @@ def as_json(lines: Sequence[Line]) -> str:
         for sight in sorted(line.sights, key=lambda one: natural(one.pod)):
             seen = {"pod": sight.pod, "value": None, "state": "bad", "outside": True, "shows": sight.text}
             found.append({**common, **seen, "enable": line.enable or None})
-    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    return indented_json(found)
 
 
 State = Literal["good", "note", "warn", "bad"]

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
@@ -14,11 +13,11 @@ from inferdoc.catalogue.signal import WIDE, Band, Level
 from inferdoc.catalogue.slo import in_force
 from inferdoc.config import Config
 from inferdoc.errors import SourceError
-from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.telemetry import GPU_SIGNALS
+from inferdoc.report.printable import indented_json
 from inferdoc.report.wrapping import WIDEST, Columns, marked
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
@@ -181,4 +180,4 @@ def as_json(rows: list[Row]) -> str:
         }
         for r in rows
     ]
-    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    return indented_json(found)

@@ -12,10 +12,10 @@ import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
-from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import one_line, page
 from inferdoc.judging.model import stamp
 from inferdoc.judging.references.stored import Header, StoredBaseline, StoredPool, place, read_header, stored_names
+from inferdoc.report.printable import indented_json
 from inferdoc.times import moment_text
 from inferdoc.words import figure, how_many
 
@@ -114,7 +114,9 @@ def list_text(rows: Sequence[Listed], folder: Path) -> str:
 def list_json(rows: Sequence[Listed]) -> str:
     """The same as JSON."""
     heads = [_head(row.header) if row.header else {} for row in rows]
-    return _json([{"name": r.name, "problem": r.problem or None, **head} for r, head in zip(rows, heads, strict=True)])
+    return indented_json(
+        [{"name": r.name, "problem": r.problem or None, **head} for r, head in zip(rows, heads, strict=True)]
+    )
 
 
 def text(stored: StoredBaseline, catalogue: Catalogue) -> str:
@@ -139,7 +141,9 @@ def text(stored: StoredBaseline, catalogue: Catalogue) -> str:
 def as_json(stored: StoredBaseline) -> str:
     """The same as JSON; medians in the units of the signals."""
     pools = [{**msgspec.to_builtins(pool), "medians": _medians(stored, pool)} for pool in stored.header.pools]
-    return _json({"name": stored.name, **_head(stored.header), "pools": pools, "signals": sorted(stored.signals)})
+    return indented_json(
+        {"name": stored.name, **_head(stored.header), "pools": pools, "signals": sorted(stored.signals)}
+    )
 
 
 def _pool(pool: StoredPool) -> tuple[str, ...]:
@@ -181,7 +185,3 @@ def _table(lines: Sequence[Sequence[str]]) -> str:
     widths = [max(len(line[column]) for line in full) for column in range(len(lines[0]))]
     widths[0] = max(len(line[0]) for line in lines)
     return page("  ".join(f"{c:<{width}}" for c, width in zip(line, widths, strict=False)).rstrip() for line in lines)
-
-
-def _json(document: Any) -> str:
-    return escaped(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
