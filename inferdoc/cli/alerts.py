@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,43 @@ from inferdoc.escaping import one_line
 
 PATH = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-OUT = options.output_folder("alerts/generated")
+
+
+def output_folder(default: str) -> options.Decorator:
+    """--out of a command that generates files."""
+    return click.option(
+        "--out",
+        "folder",
+        type=FOLDER,
+        default=Path(default),
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the generated files.",
+    )
+
+
+CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
+RUNBOOK_BASE = click.option(
+    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
+)
+
+
+def print_lines(lines: Iterable[str], *, failing: bool = True) -> int:
+    """Print changes or problems; 1 where there are any and they are a failure, else 0."""
+    found = list(lines)
+    for line in found:
+        click.echo(one_line(line))
+    return 1 if found and failing else 0
+
+
+def report_problems(problems: Iterable[str], summary: str) -> int:
+    """Print the problems of a check; its exit code."""
+    code = print_lines(problems)
+    messages.note(summary)
+    return code
+
+
+OUT = output_folder("alerts/generated")
 
 
 @click.group("alerts", short_help="Alert rules, and Alertmanager routes.")
@@ -25,8 +62,8 @@ def alerts() -> None:
 
 @alerts.command("build")
 @OUT
-@options.CHECK
-@options.RUNBOOK_BASE
+@CHECK
+@RUNBOOK_BASE
 @click.option("--dashboard-base", metavar="URL", help="Address of Grafana, for `dashboard_url`.")
 @click.option(
     "--set",
@@ -57,9 +94,7 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     )
     for line in remarks:
         messages.note(line)
-    for line in changed:
-        click.echo(one_line(line))
-    return 1 if check and changed else 0
+    return print_lines(changed, failing=check)
 
 
 @alerts.command("routes")
@@ -100,7 +135,7 @@ def check(folder: Path) -> int:
     """Check the generated rules with promtool, and the routes with amtool where it is installed."""
     from inferdoc.generate.alerts import check_alerts
 
-    return options.report_problems(*check_alerts(folder))
+    return report_problems(*check_alerts(folder))
 
 
 @alerts.command("test")
@@ -113,7 +148,7 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
     """
     from inferdoc.generate.alerts import run_alert_tests
 
-    return options.report_problems(*run_alert_tests(folder, names))
+    return report_problems(*run_alert_tests(folder, names))
 
 
 @alerts.command("backtest")
@@ -171,7 +206,7 @@ def backfill(path: str | None, **params: Any) -> int:
     return 0 if made.samples else 1
 
 
-BOARDS = options.output_folder("dashboards/generated")
+BOARDS = output_folder("dashboards/generated")
 
 
 @click.group("dashboards", short_help="Grafana dashboards from the declared signals.")
@@ -181,8 +216,8 @@ def dashboards() -> None:
 
 @dashboards.command("build")
 @BOARDS
-@options.CHECK
-@options.RUNBOOK_BASE
+@CHECK
+@RUNBOOK_BASE
 @click.option(
     "--provisioning", is_flag=True, help="Also a ConfigMap per board for the sidecar, and a provider for files."
 )
@@ -194,9 +229,7 @@ def build_dashboards(folder: Path, check: bool, runbook_base: str | None, provis
     config = options.configuration()
     links = links_of(config, runbook_base)
     changed = build_boards(options.catalogue(config), links, folder, check=check, provisioned=provisioning)
-    for line in changed:
-        click.echo(one_line(line))
-    return 1 if check and changed else 0
+    return print_lines(changed, failing=check)
 
 
 @dashboards.command("check")
@@ -205,4 +238,4 @@ def check_dashboards(folder: Path) -> int:
     """Lint the generated boards; parse their queries where promtool is installed."""
     from inferdoc.generate.boards import check_boards
 
-    return options.report_problems(*check_boards(folder))
+    return report_problems(*check_boards(folder))

@@ -13,7 +13,6 @@ import click
 
 from inferdoc.cli import messages
 from inferdoc.cli.streams import StatusLine, show
-from inferdoc.escaping import one_line
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
@@ -157,35 +156,9 @@ def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
     )
 
 
-def output_folder(default: str) -> Callable[[Decorated], Decorated]:
-    """--out of a command that generates files."""
-    return click.option(
-        "--out",
-        "folder",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path(default),
-        show_default=True,
-        metavar="DIR",
-        help="Folder of the generated files.",
-    )
-
-
 RECORD = click.option(
     "--record", metavar="PATH", help="Incident database (default: [serve] record, or the data folder)."
 )
-CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
-RUNBOOK_BASE = click.option(
-    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
-)
-
-
-def report_problems(problems: Iterable[str], summary: str) -> int:
-    """Print the problems of a check; its exit code."""
-    found = list(problems)
-    for line in found:
-        click.echo(one_line(line))
-    messages.note(summary)
-    return 1 if found else 0
 
 
 def configuration() -> Config:
