@@ -34,7 +34,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.impact import UNEXPLAINED
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
-from inferdoc.pages.live_scrape import Pace, scrape_live
+from inferdoc.pages.diagnosis import Pace, scrape_live
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store import Store

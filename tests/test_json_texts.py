@@ -25,7 +25,7 @@ from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references import stored
 from inferdoc.prewarm import kubectl
 from inferdoc.prewarm.plan import parse
-from inferdoc.serve.message import read_alerts
+from inferdoc.serve.app import read_alerts
 from inferdoc.serve.run_process import RunRequest
 from inferdoc.serve.runner import Runner
 from inferdoc.sizing.request import _read

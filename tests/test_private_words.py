@@ -26,7 +26,7 @@ MOST: dict[str, int] = {
     "inferdoc/audit": 22,
     "inferdoc/bench": 1,
     "inferdoc/catalogue": 1,
-    "inferdoc/cli": 5,
+    "inferdoc/cli": 1,
     "inferdoc/cluster": 1,
     "inferdoc/collect": 1,
     "inferdoc/headroom": 3,

@@ -38,9 +38,8 @@ from inferdoc.config import Config
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import assignments_of
 from inferdoc.judging.model import Diagnosis, Finding, stamp
-from inferdoc.report.health import STATES, table
+from inferdoc.report.health import STATES, Shown, table
 from inferdoc.report.runbook import page, pages
-from inferdoc.report.signal_filter import Shown
 from inferdoc.report.signals import limits
 from inferdoc.source.identified import Identified
 from inferdoc.times import seconds_of

@@ -76,7 +76,7 @@ def add_persistent(answer: Diagnosis, config: Config, catalogue: Catalogue) -> N
     if harmful and answer.verdict == "healthy":
         answer.verdict = "degraded"
         answer.summary = (
-            f"Nothing changed in the window, but {how_many(len(harmful), 'persistent state')} affects users: "
+            f"Nothing changed in the window, but {how_many(len(harmful), 'persistent issue')} affects users: "
             f"{harmful[0].title}, {harmful[0].statement} (inferdoc audit)."
         )
 

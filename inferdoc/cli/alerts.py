@@ -1,7 +1,8 @@
-"""`inferdoc alerts`: rules and the Alertmanager configuration, from the declared causes."""
+"""Rules and boards: `inferdoc alerts`, `dashboards`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,21 +13,57 @@ from inferdoc.escaping import one_line
 
 PATH = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
-OUT = options.output_folder("alerts/generated")
+
+
+def output_folder(default: str) -> options.Decorator:
+    """--out of a command that generates files."""
+    return click.option(
+        "--out",
+        "folder",
+        type=FOLDER,
+        default=Path(default),
+        show_default=True,
+        metavar="DIR",
+        help="Folder of the generated files.",
+    )
+
+
+CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
+RUNBOOK_BASE = click.option(
+    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
+)
+
+
+def print_lines(lines: Iterable[str], *, failing: bool = True) -> int:
+    """Print changes or problems; 1 where there are any and they are a failure, else 0."""
+    found = list(lines)
+    for line in found:
+        click.echo(one_line(line))
+    return 1 if found and failing else 0
+
+
+def report_problems(problems: Iterable[str], summary: str) -> int:
+    """Print the problems of a check; its exit code."""
+    code = print_lines(problems)
+    messages.note(summary)
+    return code
+
+
+OUT = output_folder("alerts/generated")
 
 
 @click.group("alerts", short_help="Alert rules, and Alertmanager routes.")
-def command() -> None:
+def alerts() -> None:
     """Prometheus rules for causes, service level objectives and the monitoring itself.
 
     Rules load in Prometheus 2.42 and later.
     """
 
 
-@command.command("build")
+@alerts.command("build")
 @OUT
-@options.CHECK
-@options.RUNBOOK_BASE
+@CHECK
+@RUNBOOK_BASE
 @click.option("--dashboard-base", metavar="URL", help="Address of Grafana, for `dashboard_url`.")
 @click.option(
     "--set",
@@ -57,12 +94,10 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     )
     for line in remarks:
         messages.note(line)
-    for line in changed:
-        click.echo(one_line(line))
-    return 1 if check and changed else 0
+    return print_lines(changed, failing=check)
 
 
-@command.command("routes")
+@alerts.command("routes")
 @click.option("--merge", "path", type=PATH, metavar="FILE", help="Alertmanager configuration to put the routes into.")
 @click.option(
     "--receiver",
@@ -94,16 +129,16 @@ def routes(path: Path | None, receivers: tuple[str, ...]) -> int:
     return 0
 
 
-@command.command("check")
+@alerts.command("check")
 @OUT
 def check(folder: Path) -> int:
     """Check the generated rules with promtool, and the routes with amtool where it is installed."""
     from inferdoc.generate.alerts import check_alerts
 
-    return options.report_problems(*check_alerts(folder))
+    return report_problems(*check_alerts(folder))
 
 
-@command.command("test")
+@alerts.command("test")
 @OUT
 @click.argument("names", nargs=-1, metavar="[ID]...")
 def test(folder: Path, names: tuple[str, ...]) -> int:
@@ -113,10 +148,10 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
     """
     from inferdoc.generate.alerts import run_alert_tests
 
-    return options.report_problems(*run_alert_tests(folder, names))
+    return report_problems(*run_alert_tests(folder, names))
 
 
-@command.command("backtest")
+@alerts.command("backtest")
 @OUT
 @click.argument("inputs", nargs=-1, metavar="[PATH]...")
 @options.source_options
@@ -124,7 +159,7 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
 @click.option("--rules", "others", multiple=True, type=PATH, metavar="FILE", help="A rule file to put beside ours.")
 @click.option("--cold", is_flag=True, help="Without the history before an incident, as after an install.")
 @click.option("-v", "--verbose", is_flag=True, help="Every alert of every recording.")
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.output("text", "json")
 def backtest(inputs: tuple[str, ...], **params: Any) -> int:
     """Replay recordings under the rules with promtool, and say which alerts would have fired when.
 
@@ -147,7 +182,7 @@ def backtest(inputs: tuple[str, ...], **params: Any) -> int:
     return 0
 
 
-@command.command("backfill")
+@alerts.command("backfill")
 @OUT
 @click.argument("path", required=False, metavar="[PATH]")
 @options.source_options
@@ -169,3 +204,38 @@ def backfill(path: str | None, **params: Any) -> int:
     made = backfilled(path, source, params, messages.note)
     click.echo(f"{made.samples:,} samples in {made.series:,} series of {made.rules} rules: {params['blocks']}")
     return 0 if made.samples else 1
+
+
+BOARDS = output_folder("dashboards/generated")
+
+
+@click.group("dashboards", short_help="Grafana dashboards from the declared signals.")
+def dashboards() -> None:
+    """Dashboards for Grafana 10.4 and later, ready for file provisioning: data source and scope are variables."""
+
+
+@dashboards.command("build")
+@BOARDS
+@CHECK
+@RUNBOOK_BASE
+@click.option(
+    "--provisioning", is_flag=True, help="Also a ConfigMap per board for the sidecar, and a provider for files."
+)
+def build_dashboards(folder: Path, check: bool, runbook_base: str | None, provisioning: bool) -> int:
+    """Write one JSON file per board of the catalogue."""
+    from inferdoc.generate.boards import build_boards
+    from inferdoc.generate.links import links_of
+
+    config = options.configuration()
+    links = links_of(config, runbook_base)
+    changed = build_boards(options.catalogue(config), links, folder, check=check, provisioned=provisioning)
+    return print_lines(changed, failing=check)
+
+
+@dashboards.command("check")
+@BOARDS
+def check_dashboards(folder: Path) -> int:
+    """Lint the generated boards; parse their queries where promtool is installed."""
+    from inferdoc.generate.boards import check_boards
+
+    return report_problems(*check_boards(folder))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,7 +48,7 @@ SHORTEST_SECONDS = 0.1
 @click.option("--interval", default="15s", show_default=True, metavar="DURATION", help="Scrape interval.")
 @options.most_series(250_000, "page")
 @click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="Scrape timeout.")
-@click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
+@options.STORE_TO_WRITE
 @click.option("--once", is_flag=True, help="Scrape every target once and exit.")
 @click.option("--duration", metavar="DURATION", help="Run time. Default: until stopped.")
 @click.option(
@@ -87,68 +88,36 @@ SHORTEST_SECONDS = 0.1
 @click.option("--username", metavar="NAME", help="User for basic authentication. Requires --password-file.")
 @click.option("--password-file", type=FILE, help="File that is read before every scrape.")
 @options.HEADER
-def command(
-    targets: tuple[str, ...],
-    file_sd: tuple[str, ...],
-    http_sd: tuple[str, ...],
-    http_sd_refresh: str | None,
-    interval: str,
-    max_series: int,
-    timeout: str,
-    store: str | None,
-    once: bool,
-    duration: str | None,
-    retention: str,
-    retention_mb: int,
-    shard: str | None,
-    eplb_log: str | None,
-    expose: str | None,
-    judge_every: str | None,
-    forecast_every: str | None,
-    ca_file: Path | None,
-    bearer_token_file: Path | None,
-    username: str | None,
-    password_file: Path | None,
-    headers: tuple[str, ...],
-) -> int:
+def command(**params: Any) -> int:
     """Scrape metrics pages into the embedded store, until stopped.
 
     Each target has its own moment in the interval. A target that fails is stored as `up` 0 and stops nobody.
     """
     from inferdoc.collect.collector import CollectStats, collect, log_feed_from_flag, stop_on_signals
     from inferdoc.collect.discovery import Discovery, target_from_flag, targets_from_config
-    from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.collect.targets import HttpDiscovery, Shard, Sharded
     from inferdoc.errors import ExitCode
     from inferdoc.report.stores import pruned_line
     from inferdoc.store import Keeper, Store, compact
     from inferdoc.times import length_of, seconds_of, timeout_of
 
-    seconds_between = length_of(interval, "--interval")
-    if seconds_between < SHORTEST_SECONDS:
-        raise click.UsageError(f"--interval {interval} is too short; the shortest is {SHORTEST_SECONDS:g}s")
+    interval, shard, eplb_log = length_of(params["interval"], "--interval"), params["shard"], params["eplb_log"]
+    if interval < SHORTEST_SECONDS:
+        raise click.UsageError(f"--interval {params['interval']} is too short; the shortest is {SHORTEST_SECONDS:g}s")
     config = options.configuration()
     configured = targets_from_config([{"url": t.url, "labels": t.labels} for t in config.collect.targets])
-    files, endpoints = (*file_sd, *config.collect.file_sd), (*http_sd, *config.collect.http_sd)
-    if not (targets or files or endpoints or eplb_log or configured):
+    files, endpoints = (*params["file_sd"], *config.collect.file_sd), (*params["http_sd"], *config.collect.http_sd)
+    if not (params["targets"] or files or endpoints or eplb_log or configured):
         raise click.UsageError("no targets; pass --target, --file-sd, --http-sd or --eplb-log")
-    scraping = ScrapeOptions(
-        timeout=timeout_of(timeout),
-        max_series=max_series,
-        ca_file=ca_file,
-        bearer_token_file=bearer_token_file,
-        username=username,
-        password_file=password_file,
-        headers=options.parse_headers(headers),
-    )
+    limits = {"timeout": timeout_of(params["timeout"]), "max_series": params["max_series"]}
+    scraping = replace(options.scraping(params), **limits)
     refresh = config.collect.http_sd_refresh_seconds
-    if http_sd_refresh is not None:
-        refresh = seconds_of(http_sd_refresh, "--http-sd-refresh")
-    fixed = [*configured, *(target_from_flag(text) for text in targets)]
+    if params["http_sd_refresh"] is not None:
+        refresh = seconds_of(params["http_sd_refresh"], "--http-sd-refresh")
+    fixed = [*configured, *(target_from_flag(text) for text in params["targets"])]
     discovery = Discovery(fixed, files, [HttpDiscovery(url, scraping, refresh) for url in endpoints])
     mine = discovery if shard is None else Sharded(discovery, Shard.from_flag(shard))
-    max_bytes = retention_mb * 1_000_000 or None
-    keeper = Keeper(seconds_of(retention, "--retention") * 1000, max_bytes)
+    keeper = Keeper(seconds_of(params["retention"], "--retention") * 1000, params["retention_mb"] * 1_000_000 or None)
 
     def keep_up() -> bool:
         """Drop the oldest and compact for a while; whether there is more to compact."""
@@ -157,16 +126,16 @@ def command(
             messages.note(line)
         return not compact(opened, seconds=COMPACT_SECONDS).complete
 
-    place = options.store_path(config, store)
+    place = options.store_path(config, params["store"])
     feed, stats = None if eplb_log is None else log_feed_from_flag(eplb_log), CollectStats()
-    page = _page(config, place, stats, feed, expose, judge_every, forecast_every)
+    page = _page(config, place, stats, feed, params)
     with Store.open(place, "w") as opened, stop_on_signals() as stop, page:
         collect(
             mine,
             opened.writer,
-            interval=seconds_between,
-            duration=None if duration is None else seconds_of(duration, "--duration"),
-            once=once,
+            interval=interval,
+            duration=None if params["duration"] is None else seconds_of(params["duration"], "--duration"),
+            once=params["once"],
             stop=stop,
             options=scraping,
             eplb=feed,
@@ -189,11 +158,10 @@ def _page(
     place: str,
     stats: CollectStats,
     feed: LogFeed | None,
-    address: str | None,
-    judge_every: str | None,
-    forecast_every: str | None,
+    params: dict[str, Any],
 ) -> AbstractContextManager[None]:
     """The /metrics exporter, None without --expose."""
+    address, judge_every, forecast_every = params["expose"], params["judge_every"], params["forecast_every"]
     if address is None:
         if judge_every or forecast_every:
             raise click.UsageError("--judge-every and --forecast-every require --expose ADDRESS")
@@ -201,19 +169,18 @@ def _page(
     from inferdoc.catalogue.own_metrics import Families
     from inferdoc.cli.forecast import opener
     from inferdoc.expose.exporter import Exposed, serving
-    from inferdoc.expose.rounds import Rounds
-    from inferdoc.expose.work import FORECAST_SECONDS, JUDGED, diagnoses, forecasts
+    from inferdoc.expose.rounds import FORECAST_SECONDS, JUDGED, Rounds, diagnoses, forecasts
     from inferdoc.forecast.command import Origin
     from inferdoc.times import seconds_of
 
     catalogue = options.catalogue(config)
-    params = {"store": place}
+    where = {"store": place}
     judged = predicted = None
     if judge_every:
-        work = diagnoses(partial(options.source, config, params), config, catalogue, JUDGED)
+        work = diagnoses(partial(options.source, config, where), config, catalogue, JUDGED)
         judged = Rounds("diagnosis", options.in_context(work), seconds_of(judge_every, "--judge-every"), messages.note)
     if forecast_every:
-        load = forecasts(Origin(open=opener(params)), FORECAST_SECONDS)
+        load = forecasts(Origin(open=opener(where)), FORECAST_SECONDS)
         predicted = Rounds(
             "forecast", options.in_context(load), seconds_of(forecast_every, "--forecast-every"), messages.note
         )

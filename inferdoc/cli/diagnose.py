@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from inferdoc.cli import faults, messages, options
+from inferdoc.cli import messages, options
 from inferdoc.cli.streams import show, terminal
 from inferdoc.errors import ExitCode
 
@@ -23,7 +23,7 @@ WATCH_SECONDS = 30.0
 @click.command("diagnose", short_help="Find the cause, its onset, its pods and the next steps.")
 @options.source_options
 @click.option("--since", metavar="DURATION", help="How far back from --until: 90s, 15m, 1h, 2d (default 1h).")
-@click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+@options.FROM
 @click.option(
     "--around",
     metavar="TIME",
@@ -36,9 +36,7 @@ WATCH_SECONDS = 30.0
     help="Time range or stored baseline to compare with (default: the history before the window).",
 )
 @options.part_of_fleet
-@click.option(
-    "-o", "--output", type=click.Choice(["text", "json", "markdown", "html"]), default="text", show_default=True
-)
+@options.output("text", "json", "markdown", "html")
 @click.option(
     "--fail-on",
     type=click.Choice(["critical", "warning", "info"]),
@@ -101,7 +99,7 @@ def command(**params: Any) -> int:
     colour = options.coloured() and params["output"] == "text"
     if params["watch"]:
         in_place = params["output"] == "text" and sys.stdout.isatty()
-        fault = faults.traced if options.debugging() and not in_place else faults.describe_error
+        fault = messages.traced if options.debugging() and not in_place else messages.describe_error
         watch = Watch(run, WATCH_SECONDS, fault)
         if not in_place:
             from inferdoc.watch.rounds import print_changes

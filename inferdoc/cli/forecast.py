@@ -3,12 +3,49 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from inferdoc.cli import options
 from inferdoc.forecast import MODELS, SETTLE_SECONDS
+
+if TYPE_CHECKING:
+    from inferdoc.prewarm.plan_options import PerPool
+
+
+def per_pool(
+    flag: str, name: str, kind: click.ParamType[Any], default: Any = None, *, words: str
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that may be repeated; the command gets a `PerPool`. default: the value of pools that none names."""
+    shown = "|".join(kind.choices) if isinstance(kind, click.Choice) else kind.name.upper()
+    words = words if default is None else f"{words} Default: {default}."
+    return click.option(
+        flag,
+        name,
+        multiple=True,
+        metavar=f"[POOL=]{shown}",
+        help=words,
+        callback=partial(_values, kind=kind, default=default),
+    )
+
+
+def _values(
+    context: click.Context, option: click.Parameter, texts: tuple[str, ...], kind: click.ParamType[Any], default: Any
+) -> PerPool[Any]:
+    from inferdoc.prewarm.plan_options import PerPool
+
+    usual, own = default, {}
+    for text in texts:
+        pool, _, given = text.rpartition("=")
+        value = kind.convert(given, option, context)
+        if pool:
+            own[pool.strip()] = value
+        else:
+            usual = value
+    return PerPool(usual, own)
+
 
 OUTPUTS = ("table", "json", "csv", "png", "svg", "prometheus")
 LOADS = ("requests", "input-tokens", "output-tokens")
@@ -16,7 +53,7 @@ ZONE_HELP = "Time zone of the users (IANA name). Default: UTC, with a note on st
 KIND_HELP = "Of --input: whether a value is the total inside its bin or a mean rate."
 SOURCE_KEYS = ("prometheus", "store", "bearer_token_file", "username", "password_file", "ca_file", "headers", "timeout")
 
-ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
+origin_options = options.stacked(
     click.option(
         "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - is standard input."
     ),
@@ -27,11 +64,9 @@ ORIGIN_OPTIONS: tuple[options.Decorator, ...] = (
     click.option("--load", type=click.Choice(LOADS), help="Unit of load. Default: by role of the pool."),
     click.option("--history", default="28d", show_default=True, metavar="DURATION", help="History to read."),
 )
+"""--input, or a source and what of it."""
 
-
-origin_options = options.stacked(ORIGIN_OPTIONS, "--input, or a source and what of it.")
-
-CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
+calendar_options = options.stacked(
     click.option("--holidays", metavar="FILE", help="File of local dates, past ones too (YYYY-MM-DD, one a line)."),
     click.option(
         "--calendar",
@@ -46,11 +81,9 @@ CALENDAR_OPTIONS: tuple[options.Decorator, ...] = (
         help="Time range with a multiple of the usual load: 2026-12-01T09:00,2h,x3. Repeatable.",
     ),
 )
+"""Planned events that history does not contain."""
 
-
-calendar_options = options.stacked(CALENDAR_OPTIONS, "Planned events that history does not contain.")
-
-MODEL_OPTIONS: tuple[options.Decorator, ...] = (
+model_options = options.stacked(
     click.option(
         "--model",
         type=click.Choice(MODELS),
@@ -66,7 +99,7 @@ MODEL_OPTIONS: tuple[options.Decorator, ...] = (
         help="Time limit of the ARIMA fit per pool; 0 disables ARIMA.",
     ),
 )
-model_options = options.stacked(MODEL_OPTIONS, "Which candidates make the forecast.")
+"""Which candidates make the forecast."""
 
 
 def opener(where: dict[str, Any]) -> Callable[[], tuple[Any, Any, Any, Any]]:
@@ -111,7 +144,7 @@ def origin(params: dict[str, Any], step: str = "5m") -> Any:
 )
 @click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="Forecast horizon: 15m, 24h, 7d.")
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
-@click.option("-o", "--output", type=click.Choice(OUTPUTS), default="table", show_default=True)
+@options.output(*OUTPUTS)
 @click.option("--from", "begin", metavar="TIME", help="First step; later data are ignored. Default: after the data.")
 @model_options
 @calendar_options

@@ -1,4 +1,4 @@
-"""The command line: which module answers for which command, and the one place that turns errors into exit codes."""
+"""The command line: the module of each command, and errors as exit codes."""
 
 from __future__ import annotations
 
@@ -10,45 +10,45 @@ from typing import Any
 
 import click
 
-from inferdoc.cli import faults, messages
+from inferdoc.cli import messages
 from inferdoc.cli.streams import guarded
 from inferdoc.errors import ExitCode
 from inferdoc.version import __version__
 
 COMMANDS = {
-    "init": "inferdoc.cli.init",
-    "diagnose": "inferdoc.cli.diagnose",
-    "collect": "inferdoc.cli.collect",
-    "import": "inferdoc.cli.import_",
-    "export": "inferdoc.cli.export",
-    "store": "inferdoc.cli.store",
-    "doctor": "inferdoc.cli.doctor",
-    "probe": "inferdoc.cli.probe",
-    "signals": "inferdoc.cli.signals",
-    "audit": "inferdoc.cli.audit",
-    "size": "inferdoc.cli.size",
-    "cost": "inferdoc.cli.cost",
-    "headroom": "inferdoc.cli.headroom",
-    "bench": "inferdoc.cli.bench",
-    "canary": "inferdoc.cli.canary",
-    "kv": "inferdoc.cli.kv",
-    "whatif": "inferdoc.cli.whatif",
-    "verify": "inferdoc.cli.verify",
-    "baseline": "inferdoc.cli.baseline",
-    "slo": "inferdoc.cli.slo",
-    "recipes": "inferdoc.cli.recipes",
-    "runbook": "inferdoc.cli.runbook",
-    "alerts": "inferdoc.cli.alerts",
-    "dashboards": "inferdoc.cli.dashboards",
-    "forecast": "inferdoc.cli.forecast",
-    "prewarm": "inferdoc.cli.prewarm",
-    "simulate": "inferdoc.cli.simulate",
-    "demo": "inferdoc.cli.demo",
-    "serve": "inferdoc.cli.serve",
-    "history": "inferdoc.cli.history",
-    "diff": "inferdoc.cli.diff",
-    "capsule": "inferdoc.cli.capsule",
-    "mcp": "inferdoc.cli.mcp",
+    "init": "inferdoc.cli.sources:init",
+    "diagnose": "inferdoc.cli.diagnose:command",
+    "collect": "inferdoc.cli.collect:command",
+    "import": "inferdoc.cli.store:import_",
+    "export": "inferdoc.cli.store:export",
+    "store": "inferdoc.cli.store:store",
+    "doctor": "inferdoc.cli.sources:doctor",
+    "probe": "inferdoc.cli.sources:probe",
+    "signals": "inferdoc.cli.sources:signals",
+    "audit": "inferdoc.cli.health:audit",
+    "size": "inferdoc.cli.capacity:size",
+    "cost": "inferdoc.cli.capacity:cost",
+    "headroom": "inferdoc.cli.capacity:headroom",
+    "bench": "inferdoc.cli.capacity:bench",
+    "canary": "inferdoc.cli.health:canary",
+    "kv": "inferdoc.cli.capacity:kv",
+    "whatif": "inferdoc.cli.capacity:whatif",
+    "verify": "inferdoc.cli.health:verify",
+    "baseline": "inferdoc.cli.health:baseline",
+    "slo": "inferdoc.cli.health:slo",
+    "recipes": "inferdoc.cli.recipes:recipes",
+    "runbook": "inferdoc.cli.recipes:runbook",
+    "alerts": "inferdoc.cli.alerts:alerts",
+    "dashboards": "inferdoc.cli.alerts:dashboards",
+    "forecast": "inferdoc.cli.forecast:command",
+    "prewarm": "inferdoc.cli.prewarm:command",
+    "simulate": "inferdoc.cli.simulate:simulate",
+    "demo": "inferdoc.cli.simulate:demo",
+    "serve": "inferdoc.cli.incidents:serve",
+    "history": "inferdoc.cli.incidents:history",
+    "diff": "inferdoc.cli.incidents:diff",
+    "capsule": "inferdoc.cli.incidents:capsule",
+    "mcp": "inferdoc.cli.incidents:mcp",
 }
 
 THREADS_OF_NUMPY = "OPENBLAS_NUM_THREADS"
@@ -66,7 +66,8 @@ class Commands(click.Group):
         """A command, imported; None where there is none of this name."""
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(COMMANDS[name]).command
+        module, _, function = COMMANDS[name].partition(":")
+        command: click.Command = getattr(import_module(module), function)
         return command
 
     def resolve_command(
@@ -148,7 +149,7 @@ def _run(arguments: list[str]) -> int:
         click.echo(group.message)
         return int(ExitCode.OK)
     except (Exception, KeyboardInterrupt) as error:
-        return faults.report(error, debug="--debug" in arguments)
+        return messages.report(error, debug="--debug" in arguments)
 
 
 def _called() -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -12,21 +12,35 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from inferdoc.cli import messages
-from inferdoc.cli.streams import StatusLine
-from inferdoc.escaping import one_line
+from inferdoc.cli.streams import StatusLine, show
 
 if TYPE_CHECKING:
     from inferdoc.catalogue.load import Catalogue
     from inferdoc.collect.scrape import ScrapeOptions
     from inferdoc.config import Config
     from inferdoc.incidents.record import Record
-    from inferdoc.pages.live_scrape import Pace
+    from inferdoc.json_document import JsonDocument
+    from inferdoc.pages.diagnosis import Pace
     from inferdoc.source.identified import Identified
     from inferdoc.source.recognise import Recognised
+
 
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], Callable[..., Any]]
 T = TypeVar("T")
+D = TypeVar("D", bound="JsonDocument")
+
+
+def stacked(*decorators: Decorator) -> Decorator:
+    """Several options as one decorator, in the order of the help."""
+
+    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
+        for option in reversed(decorators):
+            function = option(function)
+        return function
+
+    return decorated
+
 
 HEADER = click.option(
     "--header",
@@ -35,7 +49,7 @@ HEADER = click.option(
     metavar="NAME: VALUE",
     help="Header of every request, e.g. X-Scope-OrgID: team-a.",
 )
-SOURCE_OPTIONS: tuple[Decorator, ...] = (
+source_options = stacked(
     click.option("--prometheus", metavar="URL", help="URL of a server with the Prometheus HTTP API."),
     click.option("--store", metavar="PATH", help="Path of the embedded store."),
     click.option("--bearer-token-file", metavar="FILE", help="File with the bearer token of the server."),
@@ -49,9 +63,8 @@ SOURCE_OPTIONS: tuple[Decorator, ...] = (
         help="Time limit of one read with retries (default: 60s for a server, 10m for a store).",
     ),
 )
-
-
-ENGINE_OPTIONS: tuple[Decorator, ...] = (
+"""--prometheus, --store and how to authenticate."""
+engine_options = stacked(
     click.option(
         "--engine",
         type=click.Choice(["local", "ray", "dask"]),
@@ -62,8 +75,8 @@ ENGINE_OPTIONS: tuple[Decorator, ...] = (
         "--address", metavar="ADDRESS", help="Address of a running Ray or Dask cluster that can read the store path."
     ),
 )
-
-FLEET_OPTIONS: tuple[Decorator, ...] = (
+"""Who reads a store."""
+part_of_pools = stacked(
     click.option(
         "-l",
         "--label",
@@ -77,60 +90,58 @@ FLEET_OPTIONS: tuple[Decorator, ...] = (
     click.option("--cluster", help="Cluster to report on."),
     click.option("--tier", help="Hardware tier to report on."),
     click.option("--role", type=click.Choice(["prefill", "decode", "both"]), help="Role to report on."),
-    click.option("--pod", help="Pod to report on."),
 )
+"""-l filters series, the others filter the report."""
+part_of_fleet = stacked(part_of_pools, click.option("--pod", help="Pod to report on."))
 
 
-def stacked(decorators: tuple[Decorator, ...], words: str) -> Decorator:
-    """Several options as one decorator, in the order of the help. words: their docstring."""
-
-    def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(decorators):
-            function = option(function)
-        return function
-
-    decorated.__doc__ = words
-    return decorated
-
-
-source_options = stacked(SOURCE_OPTIONS, "--prometheus, --store and how to authenticate.")
-engine_options = stacked(ENGINE_OPTIONS, "--engine, --workers, --address: who reads a store.")
-part_of_fleet = stacked(
-    FLEET_OPTIONS,
-    "-l filters series; --model, --namespace, --tier, --role and --pod filter the report.",
+window_end = click.option(
+    "--until",
+    default="now",
+    show_default=True,
+    metavar="TIME",
+    help="End of the window: a time, now, or latest (the newest sample).",
 )
-part_of_pools = stacked(FLEET_OPTIONS[:-1], "The same without --pod, where pools are the smallest part.")
-
-
-def window_end(function: Decorated) -> Decorated:
-    """--until, for commands with a time window."""
-    words = "End of the window: a time, now, or latest (the newest sample)."
-    return click.option("--until", default="now", show_default=True, metavar="TIME", help=words)(function)
+WINDOW_LATEST = click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
+)
+FROM = click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
+NUMBERS = click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
+GOOD_REQUEST = stacked(
+    click.option("--ttft", metavar="DURATION", help="TTFT limit of a good request (default: the SLO)."),
+    click.option("--tpot", metavar="DURATION", help="TPOT limit of a good request (default: the SLO)."),
+)
+SERVED_MODEL = click.option(
+    "--model", metavar="FILE|NAME", help="Model: a config.json, its folder, or a known name (default: as served)."
+)
+STORE_TO_WRITE = click.option("--store", metavar="PATH", help="Embedded store to write (default: the configured one).")
 
 
 def named_sources(look_for: str) -> Decorator:
     """Source arguments whose type is detected. look_for: default scrape time of a live URL."""
     return stacked(
-        (
-            click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
-            click.option(
-                "--for",
-                "look_for",
-                default=look_for,
-                show_default=True,
-                metavar="DURATION",
-                help="Scrape time of a live URL.",
-            ),
-            click.option(
-                "--interval",
-                default="5s",
-                show_default=True,
-                metavar="DURATION",
-                help="Scrape interval of a live URL.",
-            ),
+        click.argument("sources", nargs=-1, metavar="[URL|PATH]..."),
+        click.option(
+            "--for",
+            "look_for",
+            default=look_for,
+            show_default=True,
+            metavar="DURATION",
+            help="Scrape time of a live URL.",
         ),
-        "Source arguments, and how a live URL is scraped.",
+        click.option(
+            "--interval",
+            default="5s",
+            show_default=True,
+            metavar="DURATION",
+            help="Scrape interval of a live URL.",
+        ),
     )
+
+
+def output(*forms: str, words: str | None = None) -> Callable[[Decorated], Decorated]:
+    """-o, --output: the forms of an answer, the default first."""
+    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=words)
 
 
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
@@ -145,35 +156,9 @@ def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
     )
 
 
-def output_folder(default: str) -> Callable[[Decorated], Decorated]:
-    """--out of a command that generates files."""
-    return click.option(
-        "--out",
-        "folder",
-        type=click.Path(file_okay=False, path_type=Path),
-        default=Path(default),
-        show_default=True,
-        metavar="DIR",
-        help="Folder of the generated files.",
-    )
-
-
 RECORD = click.option(
     "--record", metavar="PATH", help="Incident database (default: [serve] record, or the data folder)."
 )
-CHECK = click.option("--check", is_flag=True, help="Check only; exit code 1 if files are out of date.")
-RUNBOOK_BASE = click.option(
-    "--runbook-base", metavar="URL", help="Base URL of the runbooks (default: `runbook_base` of the configuration)."
-)
-
-
-def report_problems(problems: Iterable[str], summary: str) -> int:
-    """Print the problems of a check; its exit code."""
-    found = list(problems)
-    for line in found:
-        click.echo(one_line(line))
-    messages.note(summary)
-    return 1 if found else 0
 
 
 def configuration() -> Config:
@@ -245,7 +230,7 @@ def opened(config: Config, params: dict[str, Any]) -> Iterator[Identified]:
 
 def pace(params: dict[str, Any]) -> Pace:
     """Scrape time and interval of a live URL."""
-    from inferdoc.pages.live_scrape import Pace
+    from inferdoc.pages.diagnosis import Pace
     from inferdoc.times import length_of
 
     return Pace(max(1.0, length_of(params["interval"], "--interval")), length_of(params["look_for"], "--for"))
@@ -359,3 +344,43 @@ def _show_parts(done: int, of: int) -> None:
     show_part = _status.get()
     if show_part is not None:
         show_part(f"{done} of {of} workers responded")
+
+
+def answer_from_source(
+    params: dict[str, Any], answer: Callable[[Identified, Config, Catalogue, dict[str, Any]], D]
+) -> tuple[D, list[str]]:
+    """The answer of a command that reads a source, and the warnings of the source."""
+    config = configuration()
+    opened = source(config, params)
+    with working(f"reading {opened.location}"):
+        found = answer(opened, config, catalogue(config), params)
+    return found, opened.warnings
+
+
+def show_as(form: str, rows: Sequence[T], text: Callable[[Sequence[T]], str]) -> None:
+    """Print rows as JSON, else as text."""
+    from inferdoc.report.printable import indented_json
+
+    show(indented_json(rows) if form == "json" else text(rows))
+
+
+def print_answer(
+    answer: D,
+    params: dict[str, Any],
+    text: Callable[..., str],
+    *,
+    warnings: Iterable[str] = (),
+    **forms: Callable[[D], str],
+) -> None:
+    """Print an answer, then warnings. text: lines for a terminal; forms: what else --output may name."""
+    from inferdoc.escaping import lines
+    from inferdoc.report.printable import printable
+
+    form = params["output"]
+    if form == "text":
+        verbose = {"verbose": params["verbose"]} if "verbose" in params else {}
+        colour = coloured()
+        show(text(printable(answer, type(answer)), **verbose, colour=colour), coloured=colour)
+    else:
+        show(lines(answer.to_json()) if form == "json" else forms[form](answer))
+    messages.warn(warnings)

@@ -6,8 +6,16 @@ from typing import Any
 
 import click
 
-from inferdoc.cli.forecast import SOURCE_KEYS, ZONE_HELP, calendar_options, model_options, origin, origin_options
-from inferdoc.cli.per_pool import per_pool
+from inferdoc.cli import options
+from inferdoc.cli.forecast import (
+    SOURCE_KEYS,
+    ZONE_HELP,
+    calendar_options,
+    model_options,
+    origin,
+    origin_options,
+    per_pool,
+)
 from inferdoc.prewarm import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.emit.registry import MODULES
 
@@ -43,7 +51,7 @@ def _request(context: click.Context) -> Any:
 
 
 def _page(*drawn: Any) -> str:
-    from inferdoc.report.prewarm_html import prewarm_html
+    from inferdoc.report.prewarm import prewarm_html
 
     return prewarm_html(*drawn)
 
@@ -142,7 +150,7 @@ def command() -> None:
     help="Minimum savings of a change to --previous, in replica-hours per week.",
 )
 @click.option("--price", type=click.FloatRange(0), metavar="X", help="Cost of a replica-hour, for -o html.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "html"]), default="table", show_default=True)
+@options.output("table", "json", "html")
 @OUT
 def plan(**params: Any) -> None:
     """Forecast each pool and turn it into windows with a floor of replicas.
@@ -181,10 +189,9 @@ def explain(**params: Any) -> None:
     metavar="N",
     help="GPUs per replica, for [prices].",
 )
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.output("text", "json")
 def diff(**params: Any) -> None:
     """Compare plan NEW with OLD: time ranges, replica-hours and, with a price, cost."""
-    from inferdoc.cli import options
     from inferdoc.prewarm import command as work
 
     click.get_current_context().exit(work.differ(prices=options.configuration().prices, **params))
@@ -241,7 +248,7 @@ def emit(**params: Any) -> None:
 @click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Quantile of an extra policy `chosen`.")
 @click.option("--utilisation", type=click.FloatRange(0.05, 1.0), help="Utilisation of an extra policy `chosen`.")
 @click.option("--price", type=float, metavar="X", help="Price of a replica-hour.")
-@click.option("-o", "--output", type=click.Choice(["table", "json", "png", "svg"]), default="table", show_default=True)
+@options.output("table", "json", "png", "svg")
 @OUT
 def backtest(**params: Any) -> None:
     """Replay history: reactive scaling, the naive floor, the policies, perfect foresight."""
@@ -256,7 +263,7 @@ def backtest(**params: Any) -> None:
 @click.option("--pool", metavar="NAME", help="One pool of the plan. Default: all.")
 @click.option("--manifest", metavar="FILE", help="File to check instead of the output of emit. Requires one --target.")
 @click.option("--existing", metavar="FILE", help="Object to merge with before the check. Requires one --target.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table", show_default=True)
+@options.output("table", "json")
 def check(**params: Any) -> None:
     """Prove that what is emitted equals the plan, minute by minute over 400 days in seven zones.
 
@@ -317,19 +324,12 @@ def apply(**params: Any) -> None:
     click.get_current_context().exit(work.apply_plan(**params))
 
 
-ONE_OBJECT = (
+one_object = options.stacked(
     click.option("--name", metavar="NAME", help="Name of the object (default: the name of the pool)."),
     click.option("--namespace", metavar="NAME", default="default", show_default=True),
     click.option("--yes", "really", is_flag=True, help="Send the change. Default: dry run that reads the object."),
     click.option("--now", metavar="TIME", help="Time of the run (default: now)."),
 )
-
-
-def one_object(function: Any) -> Any:
-    """The options that say which object, and whether and when it is changed."""
-    for option in reversed(ONE_OBJECT):
-        function = option(function)
-    return function
 
 
 @command.command("hold")

@@ -1,12 +1,16 @@
-"""`inferdoc store info | prune`."""
+"""The embedded store: `inferdoc store`, `import`, `export`."""
 
 from __future__ import annotations
 
 import json
+import sys
+from contextlib import nullcontext
+from functools import partial
 
 import click
 
 from inferdoc.cli import messages, options
+from inferdoc.cli.streams import StatusLine
 
 STORE = click.option("--store", metavar="PATH", help="Path of the embedded store (default: the configured one).")
 
@@ -16,13 +20,13 @@ STORE = click.option("--store", metavar="PATH", help="Path of the embedded store
     short_help="Inspect the embedded store and drop old scrapes.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-def command() -> None:
+def store() -> None:
     """Inspect the embedded store and drop old scrapes."""
 
 
-@command.command("info", short_help="Show time ranges, origin, series and bytes.")
+@store.command("info", short_help="Show time ranges, origin, series and bytes.")
 @STORE
-@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+@options.output("text", "json")
 @click.option("--check", is_flag=True, help="Checksum verification of every scrape.")
 def info(store: str | None, output: str, check: bool) -> None:
     """Say what the store holds: how much was collected and how much imported, from when to when, series and bytes."""
@@ -49,7 +53,7 @@ def info(store: str | None, output: str, check: bool) -> None:
         click.echo(f"  checked: {verified.scrapes:,} scrapes, none damaged")
 
 
-@command.command("prune", short_help="Drop the oldest scrapes, by age or by size.")
+@store.command("prune", short_help="Drop the oldest scrapes, by age or by size.")
 @STORE
 @click.option("--older-than", metavar="DURATION", help="Maximum age, counted from the newest scrape.")
 @click.option("--max-mb", type=click.IntRange(min=1), metavar="MB", help="Maximum store size.")
@@ -78,3 +82,81 @@ def prune(store: str | None, older_than: str | None, max_mb: int | None, importe
         with Store.open_existing(path) as opened:
             done = retention.prune(opened, *limits, imported=imported)
     click.echo(pruned_line(done, dry_run) or "retention: nothing to drop")
+
+
+@click.command("import", short_help="Read OpenMetrics text, or what `export` wrote.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@options.STORE_TO_WRITE
+@options.most_series(500_000, "file")
+@click.option(
+    "--timeout", metavar="DURATION", help="Time limit per file; samples read so far are stored (default: none)."
+)
+@click.option("--lenient", is_flag=True, help="Readable part of a truncated or invalid file.")
+def import_(files: tuple[str, ...], store: str | None, max_series: int, timeout: str | None, lenient: bool) -> None:
+    """Put OpenMetrics text with timestamps, or what `export -o parquet` wrote, into the embedded store.
+
+    FILE may be text, plain or gzip, or Parquet, also by URL; - reads text from standard input. Importing a file twice
+    changes nothing. A file that breaks the standard is refused with its line and the rule, and nothing of it is
+    imported; so is a Parquet file that is damaged.
+    """
+    from inferdoc.store import Store, import_file
+    from inferdoc.times import timeout_of
+
+    seconds = None if timeout is None else timeout_of(timeout)
+    path = options.store_path(options.configuration(), store)
+    with Store.open(path, "w") as target:
+        for file in files:
+            with StatusLine() as line:
+                done = import_file(
+                    target, file, partial(_show, line, file), max_series, strict=not lenient, seconds=seconds
+                )
+            messages.warn(done.problems)
+            stored = f"{done.samples} samples, {done.new_pages} of {done.pages} scrapes new"
+            messages.note(f"{file}: {stored}")
+
+
+def _show(line: StatusLine, file: str, share: float) -> None:
+    line.show(f"{file}: {share:.0%}")
+
+
+@click.command("export", short_help="Export samples as OpenMetrics text or Parquet.")
+@click.option("--store", metavar="PATH", help="Embedded store to read (default: the configured one).")
+@click.option("--since", metavar="DURATION", help="Length of the range: 90s, 15m, 1h, 2d. Default: everything.")
+@click.option("--from", "begin", metavar="TIME", help="Start of the range: RFC 3339 or Unix seconds.")
+@click.option(
+    "--until", default="latest", show_default=True, metavar="TIME", help="End of the range: a time, now, or latest."
+)
+@options.output("openmetrics", "parquet")
+@click.option(
+    "--out",
+    "place",
+    metavar="PATH|URL",
+    help="Output file, or a URL of fsspec (s3://, gs://, ...). Default: standard output.",
+)
+def export(store: str | None, since: str | None, begin: str | None, until: str, output: str, place: str | None) -> None:
+    """Write the samples of the embedded store as OpenMetrics text with timestamps, or as Parquet (docs/export.md).
+
+    `inferdoc import` reads both into another store, `promtool tsdb create-blocks-from openmetrics` the text into
+    Prometheus, and DuckDB, ClickHouse, Spark and pandas read Parquet.
+    """
+    from inferdoc.store import Store, export, export_parquet
+    from inferdoc.store.parquet_export import opened
+    from inferdoc.times import moment_of, seconds_of
+
+    if since and begin:
+        raise click.UsageError("--since and --from are mutually exclusive")
+    if output == "parquet" and place is None and sys.stdout.isatty():
+        raise click.UsageError("standard output is a terminal; pass --out PATH for Parquet")
+    path = options.store_path(options.configuration(), store)
+    with Store.open(path) as source:
+        latest_ms, first_ms = source.latest_ms() or 0, source.first_ms() or 0
+        end_ms = latest_ms if until == "latest" else moment_of(until, "--until") * 1000
+        if begin:
+            first_ms = moment_of(begin, "--from") * 1000
+        elif since:
+            first_ms = end_ms - seconds_of(since, "--since") * 1000
+        messages.warn(source.warnings)
+        write = export_parquet if output == "parquet" else export
+        with opened(place) if place else nullcontext(sys.stdout.buffer) as out:
+            written = write(source, first_ms, end_ms, out)
+    messages.note(f"{written} samples")

@@ -82,8 +82,8 @@ def summarise(
         of = f" for model {stopped.model}" if stopped.model else ""
         return (
             f"No requests arrive{of} since {_to_seconds(stopped.since)}, after {figure(stopped.before, '1/s')}. The "
-            "engines are idle. Whether clients left or cannot get through is not visible here: check the gateway, and "
-            "send one request through it (inferdoc probe URL)."
+            "engines are idle. These metrics do not show if the clients stopped or cannot connect: check the gateway, "
+            "and send one request through it (inferdoc probe URL)."
         )
     if verdict == "unknown" and ask_again is not None and first_look:
         return (
@@ -100,7 +100,7 @@ def summarise(
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
     if not findings:
-        return f"No cause found on {how_many(pods, 'pod')}; nothing is judged harmful in the window."
+        return f"No cause found on {how_many(pods, 'pod')}; users are not affected in the window."
     first = findings[0]
     pods_named = some(first.scope.pods, 3)
     pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)

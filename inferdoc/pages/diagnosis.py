@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,19 +19,93 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.collect.discovery import DEFAULT_JOB, Target
 from inferdoc.collect.exposition import parse
 from inferdoc.collect.samples import Layout, Page, ParseError, Series
-from inferdoc.collect.scrape import ScrapeOptions, Scraper
-from inferdoc.collect.scrape_series import join_pages
+from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
+from inferdoc.collect.scrape_series import join_pages, page_to_store
 from inferdoc.config import Config
-from inferdoc.errors import InferdocError
+from inferdoc.errors import InferdocError, SourceError
 from inferdoc.judging.api import diagnose
+from inferdoc.judging.judge import PAGED_AFTER_SECONDS
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import Lifetime
 from inferdoc.judging.request import diagnosis, options_of
-from inferdoc.pages.live_scrape import PAST, Pace, scrape_live, scrape_rounds
 from inferdoc.source.recognise import Recognised, recognise
 from inferdoc.source.store_source import StoreSource
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
+
+FIRST_SCRAPES = 8
+"""Five scrapes are more than a spike, a rate needs one before them, and the first rates span seconds."""
+MOST_AT_ONCE = 32
+PAST = Lifetime(present=PAGED_AFTER_SECONDS)
+"""The life of each process, but for the time that the fastest page takes: what is sick now was sick for as long."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """interval: seconds between scrapes; seconds: total scrape time; clock, sleep: for tests."""
+
+    interval: float = 5.0
+    seconds: float = 60.0
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+    @property
+    def scrapes(self) -> int:
+        """How many scrapes fit."""
+        return 1 + int(self.seconds / self.interval)
+
+
+def scrape_live(
+    targets: Sequence[Target],
+    store: Store,
+    scrape: Callable[[Target], ScrapeResult],
+    judge: Callable[[Lifetime], Diagnosis],
+    pace: Pace,
+    log: Callable[[str], None],
+) -> Diagnosis:
+    """Scrape the targets into a store and judge what they show; `judge` is called after the sixth scrape and at the
+    end, with the baseline of a first scrape. log: writes a line per diagnosis and per failure.
+
+    Raises SourceError where no target answers at first.
+    """
+    for number in scrape_rounds(targets, store, scrape, pace, log):
+        if number + 1 == FIRST_SCRAPES < pace.scrapes:
+            answer = judge(PAST)
+            left = pace.seconds - number * pace.interval
+            log(f"first diagnosis after {number * pace.interval:g} s: {answer.verdict}. {answer.summary}")
+            log(f"looking on for {left:g} s")
+    return judge(PAST)
+
+
+def scrape_rounds(
+    targets: Sequence[Target],
+    store: Store,
+    scrape: Callable[[Target], ScrapeResult],
+    pace: Pace,
+    log: Callable[[str], None],
+) -> Iterator[int]:
+    """Scrape all targets into a store for as long as `pace` says; the number of each round, from 0, once it is stored.
+    log: gets a line about each failure.
+
+    Raises SourceError where no target answers at first.
+    """
+    answered = False
+    started = pace.clock()
+    failures: dict[Target, str] = {}
+    with ThreadPoolExecutor(min(MOST_AT_ONCE, max(1, len(targets)))) as pool:
+        for number in range(pace.scrapes):
+            if number:
+                pace.sleep(max(0.0, started + number * pace.interval - pace.clock()))
+            for result in pool.map(scrape, targets):
+                store.writer.append(dict(result.target.labels), result.timestamp_ms, page_to_store(result))
+                answered |= result.page is not None and result.up
+                if result.error is not None and failures.get(result.target) != result.error:
+                    failures[result.target] = result.error
+                    log(f"{result.target.url}: {result.error}")
+            if not answered:
+                raise SourceError("; ".join(f"{target.url}: {error}" for target, error in failures.items()))
+            yield number
+
 
 DATED = re.compile(r"(?P<name>.+)@(?P<seconds>\d{9,11}(\.\d+)?)$")
 """`vllm-0@1795000000.prom`: the page of vllm-0 at that time, Unix seconds. Without it the time is that of the file."""

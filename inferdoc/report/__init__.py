@@ -6,14 +6,13 @@ and HTML, exact in JSON.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from inferdoc.escaping import lines
+from inferdoc.report.printable import printable
 
 if TYPE_CHECKING:
     from inferdoc.audit.model import Audit
-    from inferdoc.incidents.model import Difference, Incident
     from inferdoc.judging.model import Diagnosis
 
 
@@ -33,29 +32,6 @@ def render(
 
         return html(answer, standing)
     from inferdoc.judging.model import Diagnosis
-    from inferdoc.report.printable import printable
     from inferdoc.report.text import text
 
     return text(printable(answer, Diagnosis), detail=detail, colour=colour)
-
-
-def render_incidents(incidents: Sequence[Incident], form: str) -> str:
-    """The incidents of the record in one of the forms text, json."""
-    if form == "json":
-        import msgspec
-
-        return lines(msgspec.json.format(msgspec.json.encode(list(incidents)), indent=2).decode())
-    from inferdoc.report.incidents_text import listing_text
-
-    return listing_text(incidents)
-
-
-def render_differences(found: Sequence[Difference], form: str) -> str:
-    """What differs between two diagnoses in one of the forms text, json."""
-    if form == "json":
-        import msgspec
-
-        return lines(msgspec.json.format(msgspec.json.encode(list(found)), indent=2).decode())
-    from inferdoc.report.incidents_text import differences_text
-
-    return differences_text(found)

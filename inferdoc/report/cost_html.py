@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from inferdoc.cost.model import Amount, Bill, BillRow
 from inferdoc.escaping import html as escape
-from inferdoc.report.cost_words import (
+from inferdoc.report.cost import (
     FIGURES,
     amount_words,
     cascade_words,
@@ -18,7 +18,7 @@ from inferdoc.report.cost_words import (
     hours_words,
     share_words,
 )
-from inferdoc.report.html_finding import pairs, table
+from inferdoc.report.html_finding import pairs, table, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Scale, number
 from inferdoc.report.html_timeline import day_and_clock, key
@@ -43,20 +43,20 @@ def cost_html(bill: Bill, *, verbose: bool = False) -> str:
         )
     )
     sections = [
-        _section("parts", "Where it went", _key(whole) + _bars([whole], currency) + _parts(whole, currency)),
-        _section("figures", "Costs", _figures(bill)),
+        titled("parts", "Where it went", _key(whole) + _bars([whole], currency) + _parts(whole, currency)),
+        titled("figures", "Costs", _figures(bill)),
     ]
     if len(bill.rows) > 1 or bill.by != "pool":
         rows = _bars(bill.rows, currency) + _table(bill.rows, currency)
-        sections.append(_section("rows", f"By {bill.by}", rows))
+        sections.append(titled("rows", f"By {bill.by}", rows))
     if bill.days:
         rows = _bars(bill.days, currency) + _table(bill.days, currency)
-        sections.append(_section("days", "By day and pool", rows))
+        sections.append(titled("days", "By day and pool", rows))
     if bill.notes:
-        sections.append(_section("notes", "Notes", "".join(f"<p>{escape(note)}</p>" for note in bill.notes)))
+        sections.append(titled("notes", "Notes", "".join(f"<p>{escape(note)}</p>" for note in bill.notes)))
     if verbose:
-        cells = "".join(_cells(map(escape, (one.what, one.formula, one.source))) for one in bill.grounds)
-        sections.append(_section("grounds", "Worked out as", table(("figure", "formula", "series"), cells)))
+        cells = [map(escape, (one.what, one.formula, one.source)) for one in bill.grounds]
+        sections.append(titled("grounds", "Worked out as", table(("figure", "formula", "series"), cells)))
     foot = f"<footer>inferdoc {escape(bill.inferdoc_version)}, {escape(bill.schema_)}. All times UTC.</footer>"
     body = f"<header><p class='soft'>Cost of the fleet</p><h1>{escape(title)}</h1>{facts}</header>"
     return document(title, body + "\n".join(sections) + foot, bill.inferdoc_version)
@@ -66,10 +66,6 @@ def _prices(bill: Bill) -> Iterable[str]:
     for tier in bill.tiers:
         money = "no price" if tier.per_gpu_hour is None else f"{tier.per_gpu_hour:,.4g} {bill.currency} a GPU-hour"
         yield f"{tier.tier} {money}"
-
-
-def _section(name: str, title: str, inner: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{inner}</section>'
 
 
 def _key(row: BillRow) -> str:
@@ -116,25 +112,24 @@ def _short(name: str) -> str:
 
 def _parts(row: BillRow, currency: str | None) -> str:
     parts = [*(part for part in row.parts if part.cause == "useful"), *row.wasted]
-    cells = "".join(
-        _cells(
-            (escape(f"{part.title} ({part.bound})" if part.bound else part.title),),
+    cells = (
+        (
+            f"{part.title} ({part.bound})" if part.bound else part.title,
             amount_words(part.amount, currency),
             hours_words(part.amount.gpu_hours),
             share_words(part.amount.gpu_hours, row.whole.gpu_hours),
         )
         for part in parts
     )
-    return table(("part", "cost", "GPU time", "share"), cells, numbers=3)
+    return table(("part", "cost", "GPU time", "share"), (map(escape, each) for each in cells), numbers=(1, 2, 3))
 
 
 def _figures(bill: Bill) -> str:
     row, currency = bill.whole, bill.currency
     cells = [(title, amount_words(figure_of(row.figures, name), currency)) for name, title in FIGURES]
     cells.append(("a thousand requests within the SLO", good_words(row.figures, currency)))
-    rows = "".join(_cells((what,), costs) for what, costs in cells)
     return (
-        table(("what", "costs"), rows, numbers=1)
+        table(("what", "costs"), (map(escape, each) for each in cells), numbers=(1,))
         + f"<p class='soft'>{counted_words(row)}</p><p class='soft'>{energy_words(row.energy, bill) or ''}</p>"
         + "".join(f"<p class='soft'>{escape(cheaper_words(one, currency))}</p>" for one in bill.cheaper)
         + ("" if bill.cascade is None else f"<p class='soft'>{escape(cascade_words(bill.cascade, currency))}</p>")
@@ -147,21 +142,13 @@ def _table(rows: Sequence[BillRow], currency: str | None) -> str:
     for row in rows:
         wasted = row.wasted
         name = row.name if row.day is None else f"{row.day} {row.name}"
-        cells.append(
-            _cells(
-                (
-                    escape(name),
-                    f"{escape(wasted[0].title)}: {amount_words(wasted[0].amount, currency)}" if wasted else "-",
-                ),
-                amount_words(row.whole, currency),
-                hours_words(row.whole.gpu_hours),
-                share_words(sum(part.amount.gpu_hours for part in wasted), row.whole.gpu_hours),
-                *(amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")),
-            )
+        words = (
+            name,
+            f"{wasted[0].title}: {amount_words(wasted[0].amount, currency)}" if wasted else "-",
+            amount_words(row.whole, currency),
+            hours_words(row.whole.gpu_hours),
+            share_words(sum(part.amount.gpu_hours for part in wasted), row.whole.gpu_hours),
+            *(amount_words(figure_of(row.figures, one), currency) for one in ("input", "output", "request")),
         )
-    return table(heads, "".join(cells), numbers=6)
-
-
-def _cells(cells: Iterable[str], *numbers: str) -> str:
-    shown = [f"<td>{cell}</td>" for cell in cells] + [f'<td class="num">{escape(cell)}</td>' for cell in numbers]
-    return f"<tr>{''.join(shown)}</tr>"
+        cells.append(map(escape, words))
+    return table(heads, cells, numbers=range(2, len(heads)))

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-import click
-
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
-from inferdoc.extras import needed
-from inferdoc.report.columns import Columns
-from inferdoc.report.html_finding import pairs, table
-from inferdoc.report.html_numbers import listed
-from inferdoc.report.html_page import document
-from inferdoc.report.wrapping import NO_BREAK, WIDEST, fitted, painted, wrap
+from inferdoc.report.html_finding import listed, pairs, table, titled
+from inferdoc.report.html_page import document, drawn_svg, inline_svg
+from inferdoc.report.wrapping import NO_BREAK, WIDEST, Columns, bullets, emphasis, fitted, headline, wrap
 from inferdoc.sizing.decision_model import AGGREGATED, DecisionAnswer, DecisionRow, cost_of, placed
 from inferdoc.words import figure
 
@@ -34,16 +27,14 @@ def decision_html(answer: DecisionAnswer) -> str:
             ("objectives", escape(_objectives(answer))),
         )
     )
-    rows = "".join(map(_table_row, answer.rows))
-    rejected = "".join(
-        f"<tr><td>{escape(what)}</td><td>{escape(why)}</td></tr>" for what, why in reasons(answer.rejected)
-    )
+    rows = (map(escape, decision_cells(row)) for row in answer.rows)
+    rejected = [map(escape, each) for each in reasons(answer.rejected)]
     body = [
         f"<header><h1>{escape(answer.summary)}</h1>{facts}</header>",
         listed("because", "Why this one", answer.because),
-        _section("front", "Cost against latency", _figure(answer)),
-        _section("rows", "Ways to serve the load", table(HEADER, rows)),
-        _section("rejected", "Rejected", table(("what", "reason"), rejected, cards=True)) if rejected else "",
+        titled("front", "Cost against latency", _figure(answer)),
+        titled("rows", "Ways to serve the load", table(HEADER, rows, numbers=NUMBERS)),
+        titled("rejected", "Rejected", table(("what", "reason"), rejected, cards=True)) if rejected else "",
         listed("notes", "Notes", answer.notes),
         listed("assumed", "Assumed", answer.assumed),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",
@@ -51,20 +42,8 @@ def decision_html(answer: DecisionAnswer) -> str:
     return document(f"Size: {answer.model}", "\n".join(each for each in body if each), answer.inferdoc_version)
 
 
-def _section(name: str, title: str, body: str) -> str:
-    return f'<section aria-labelledby="{name}"><h2 id="{name}">{title}</h2>{body}</section>'
-
-
 def _figure(answer: DecisionAnswer) -> str:
     return f"<figure>{pareto_svg(answer)}<figcaption>{escape(_caption(answer))}</figcaption></figure>"
-
-
-def _table_row(row: DecisionRow) -> str:
-    cells = (
-        f'<td class="num">{escape(cell)}</td>' if at in NUMBERS else f"<td>{escape(cell)}</td>"
-        for at, cell in enumerate(decision_cells(row))
-    )
-    return f"<tr>{''.join(cells)}</tr>"
 
 
 def _objectives(answer: DecisionAnswer) -> str:
@@ -82,14 +61,13 @@ def _caption(answer: DecisionAnswer) -> str:
 
 def pareto_svg(answer: DecisionAnswer) -> str:
     """Cost of every way against the seconds of a mean request, the Pareto front joined, as inline SVG."""
-    with needed("matplotlib", "a plot"):
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-        from matplotlib.ticker import MaxNLocator
     rows = [
         row for row in answer.rows if row.request is not None and (row.month is None) == (answer.sorted_by != "month")
     ]
-    with mpl.rc_context({"svg.hashsalt": "inferdoc", "svg.fonttype": "none"}):
+    with drawn_svg("inferdoc"):
+        from matplotlib.figure import Figure
+        from matplotlib.ticker import MaxNLocator
+
         drawing = Figure(figsize=SIZES, layout="constrained")
         axes = drawing.subplots()
         front = sorted((row for row in rows if row.pareto), key=cost_of)
@@ -109,13 +87,7 @@ def pareto_svg(answer: DecisionAnswer) -> str:
         axes.margins(x=0.14, y=0.16)
         axes.grid(alpha=0.25, linewidth=0.6)
         axes.spines[["top", "right"]].set_visible(False)
-        out = io.StringIO()
-        drawing.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    text = text[text.index("<svg") :]
-    title = f'<title id="p-t">{escape(_caption(answer))}</title>'
-    head = '<svg role="img" aria-labelledby="p-t" '
-    return re.sub(r"<metadata>.*?</metadata>", title, text, count=1, flags=re.S).replace("<svg ", head, 1)
+        return inline_svg(drawing, "p", _caption(answer))
 
 
 SHOWN = 12
@@ -165,10 +137,7 @@ def reasons(rejected: Sequence[DecisionRow]) -> Iterator[tuple[str, str]]:
 def decision_text(answer: DecisionAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal, as wide as it is. verbose: all rows, rejected ones and what is assumed."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
-    lines = [*painted(wrap(f"{answer.model}, {answer.load}", "SIZE  "), "SIZE", bold("SIZE"))]
+    lines, bold = headline("SIZE", f"{answer.model}, {answer.load}", colour), emphasis(colour)
     lines += [line for words in (answer.summary, *answer.because) for line in wrap(words, "  - ")]
     shown = answer.rows if verbose else answer.rows[:SHOWN]
     table = [list(HEADER), *([cell.replace(" ", NO_BREAK) for cell in decision_cells(row)] for row in shown)]
@@ -179,11 +148,8 @@ def decision_text(answer: DecisionAnswer, *, verbose: bool = False, colour: bool
         lines += wrap(f"and {len(answer.rows) - len(shown)} more: -v", "  ")
     found = list(reasons(answer.rejected))
     if found:
-        lines += ["", bold("rejected")]
         first = found if verbose else found[:SHOWN]
-        lines += [line for what, why in first for line in wrap(f"{what}: {why}", "  - ")]
+        lines += bullets(bold("rejected"), (f"{what}: {why}" for what, why in first))
         lines += wrap(f"and {len(found) - len(first)} more: -v", "  ") if len(found) > len(first) else []
-    for title, sentences in (("notes", answer.notes), ("assumed", answer.assumed if verbose else [])):
-        if sentences:
-            lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - "))]
+    lines += bullets(bold("notes"), answer.notes) + bullets(bold("assumed"), answer.assumed if verbose else [])
     return "\n".join(fitted(lines))

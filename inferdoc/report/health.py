@@ -7,17 +7,17 @@ beyond a limit that means nothing without harm (full compute with a steady time 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
-import msgspec
 import numpy as np
 
+from inferdoc.catalogue.document import nearest
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Band, Direction, HealthRow
 from inferdoc.config import Config
-from inferdoc.escaping import lines as escaped
+from inferdoc.errors import InferdocError
 from inferdoc.escaping import page
 from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
@@ -25,10 +25,9 @@ from inferdoc.judging.judge import ongoing
 from inferdoc.judging.request import options_of
 from inferdoc.judging.session import read_session
 from inferdoc.judging.visibility import Visibility
-from inferdoc.report.columns import TABLES, Columns, marked
-from inferdoc.report.natural_sort import natural
-from inferdoc.report.signals import LOOK_BACK, Row, limits, readings
-from inferdoc.report.wrapping import width, wrap
+from inferdoc.report.printable import indented_json
+from inferdoc.report.signals import LOOK_BACK, Row, limits, natural, readings
+from inferdoc.report.wrapping import TABLES, Columns, marked, width, wrap
 from inferdoc.source.base import Source
 from inferdoc.times import Moment
 from inferdoc.words import figure
@@ -172,7 +171,7 @@ def as_json(lines: Sequence[Line]) -> str:
         for sight in sorted(line.sights, key=lambda one: natural(one.pod)):
             seen = {"pod": sight.pod, "value": None, "state": "bad", "outside": True, "shows": sight.text}
             found.append({**common, **seen, "enable": line.enable or None})
-    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    return indented_json(found)
 
 
 State = Literal["good", "note", "warn", "bad"]
@@ -311,3 +310,51 @@ def _acts_upwards(limit: float, band: Band, harm: Direction) -> bool:
     if band.low is not None and limit <= band.low:
         return False
     return harm != "down"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """pod, namespace: None for all; signals: empty for all."""
+
+    pod: str | None = None
+    namespace: str | None = None
+    signals: tuple[str, ...] = ()
+
+    def rows(self, rows: Sequence[Row], catalogue: Catalogue) -> list[Row]:
+        """The selected rows. Raises InferdocError for an unknown name."""
+        self._check(rows, catalogue)
+        return [row for row in rows if self._keeps(row) and row.signal in (self.signals or (row.signal,))]
+
+    def lines(self, lines: Sequence[Line], catalogue: Catalogue) -> list[Line]:
+        """The same of the monitoring table; invisible signals are omitted if a pod or namespace is selected."""
+        self._check([row for line in lines for row in line.values], catalogue)
+        kept = []
+        for line in lines:
+            chosen = [(r, s) for r, s in zip(line.values, line.states, strict=True) if self._keeps(r)]
+            sights = tuple(sight for sight in line.sights if self._is_of(sight.pod, sight.namespace))
+            selections = not self.signals or line.signal in self.signals
+            if selections and (chosen or sights or not (line.values or self.pod or self.namespace)):
+                values, states = tuple(row for row, _ in chosen), tuple(state for _, state in chosen)
+                kept.append(replace(line, values=values, states=states, sights=sights))
+        return kept
+
+    def _keeps(self, row: Row) -> bool:
+        return self._is_of(row.pod.split(" ")[0], row.namespace)
+
+    def _is_of(self, pod: str, namespace: str) -> bool:
+        return self.pod in (None, pod) and self.namespace in (None, namespace)
+
+    def _check(self, rows: Iterable[Row], catalogue: Catalogue) -> None:
+        for name in self.signals:
+            if name not in catalogue.signals:
+                raise InferdocError(f"--signal {name}: no such signal{nearest(name, catalogue.signals)}")
+        there = list(rows)
+        selections = (
+            ("--pod", self.pod, {row.pod.split(" ")[0] for row in there}),
+            ("--namespace", self.namespace, {row.namespace for row in there}),
+        )
+        for option, value, known in selections:
+            if value is not None and value not in known:
+                listed = ", ".join(sorted(filter(None, known), key=natural)[:5]) or "none that have one"
+                near = nearest(value, known)
+                raise InferdocError(f"{option} {value}: no such {option.removeprefix('--')}{near}; there are {listed}")

@@ -9,13 +9,12 @@ from inferdoc.escaping import html as escape
 from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Coverage, Diagnosis, Finding, PhaseSplit
 from inferdoc.judging.view import View
-from inferdoc.report.audit_html import audit_section
-from inferdoc.report.html_finding import merged, pairs, section, table
+from inferdoc.report.audit import audit_section
+from inferdoc.report.html_finding import badge, merged, pairs, section, table, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.html_plot import Detail
 from inferdoc.report.html_timeline import day_and_clock, timeline
-from inferdoc.report.phrases import compared_with, elsewhere, in_focus
-from inferdoc.report.unjudged import by_reason, why
+from inferdoc.report.phrases import by_reason, compared_with, elsewhere, in_focus, why
 from inferdoc.words import figure
 
 MOST_GAPS = 20
@@ -29,7 +28,7 @@ def html(answer: Diagnosis, standing: Audit | None = None) -> str:
     body = [_head(answer)]
     drawn = timeline(answer)
     if drawn:
-        body.append(f'<section aria-labelledby="timeline"><h2 id="timeline">What happened when</h2>{drawn}</section>')
+        body.append(titled("timeline", "What happened when", drawn))
     body += [section(number, finding, view, detail) for number, finding in enumerate(answer.findings, start=1)]
     if standing is not None:
         body.append(audit_section(standing))
@@ -41,7 +40,7 @@ def html(answer: Diagnosis, standing: Audit | None = None) -> str:
 def _head(answer: Diagnosis) -> str:
     window = answer.window
     baseline = compared_with(window.baseline, lambda moment: f"{day_and_clock(moment)} UTC")
-    verdict = f'<span class="badge verdict {answer.verdict}">{answer.verdict}</span>'
+    verdict = badge(answer.verdict, f"verdict {answer.verdict}")
     facts = pairs(
         (
             ("window", f"{day_and_clock(window.from_)} to {day_and_clock(window.until)} UTC"),
@@ -78,29 +77,19 @@ def _phases(phases: list[PhaseSplit]) -> str:
         before, now = split.baseline_seconds, split.observed_seconds
         gained = figure(now - before, "s") if now is not None and before is not None else "not known"
         cells = (figure(v, "s") if v is not None else "not known" for v in (before, now))
-        numbers = "".join(f'<td class="num">{escape(cell)}</td>' for cell in (*cells, gained))
-        rows.append(f"<tr><td>{escape(split.phase)}</td>{numbers}</tr>")
-    heads = "".join(f'<th scope="col" class="num">{word}</th>' for word in ("before", "now", "gained"))
-    return (
-        '<section aria-labelledby="phases"><h2 id="phases">Time per request</h2><div class="scroll">'
-        f'<table><thead><tr><th scope="col">phase</th>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>'
-        "</div></section>"
-    )
+        rows.append(map(escape, (split.phase, *cells, gained)))
+    shown = table(("phase", "before", "now", "gained"), rows, numbers=(1, 2, 3))
+    return titled("phases", "Time per request", shown)
 
 
 def _not_judged(answer: Diagnosis) -> str:
     if not answer.not_judged:
         return ""
-    rows = "".join(
-        f"<tr><td>{_codes(r.causes)}</td><td>{why(r.kind, len(r.causes))}: {escape(r.remedy)}</td>"
-        f"<td>{_codes(r.missing)}</td></tr>"
+    rows = [
+        (_codes(r.causes), f"{why(r.kind, len(r.causes))}: {escape(r.remedy)}", _codes(r.missing))
         for r in by_reason(answer.not_judged)
-    )
-    heads = ("causes", "why", "signals missing")
-    return (
-        '<section aria-labelledby="not-judged"><h2 id="not-judged">Not evaluated</h2>'
-        f"{table(heads, rows, cards=True)}</section>"
-    )
+    ]
+    return titled("not-judged", "Not evaluated", table(("causes", "why", "signals missing"), rows, cards=True))
 
 
 def _codes(names: Iterable[str]) -> str:
@@ -121,7 +110,7 @@ def _coverage(coverage: Coverage) -> str:
             ("not visible", ", ".join(f"<code>{escape(s)}</code>" for s in coverage.signals_absent) or "none"),
         )
     )
-    return f'<section aria-labelledby="coverage"><h2 id="coverage">Coverage</h2>{seen}</section>'
+    return titled("coverage", "Coverage", seen)
 
 
 def _foot(answer: Diagnosis) -> str:

@@ -1,16 +1,16 @@
-"""One finding as a section of the HTML report."""
+"""Parts of an HTML report: a finding, tables of numbers, lists of sentences."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import is_web
 from inferdoc.judging.model import ClusterFact, EvidenceItem, Finding, Scope, TraceLink
 from inferdoc.judging.view import View
-from inferdoc.report.html_plot import Detail, clock, plot
-from inferdoc.report.html_series import against_peers, lines_of, threshold_of
+from inferdoc.report.html_plot import Detail, against_peers, clock, lines_of, plot, threshold_of
 from inferdoc.report.html_timeline import day_and_clock, key
+from inferdoc.sizing.model import Predicted, SizedPart
 from inferdoc.words import figure
 
 MOST_PODS = 60
@@ -39,11 +39,8 @@ def merged(evidence: Iterable[EvidenceItem]) -> list[tuple[EvidenceItem, list[st
 
 def section(number: int, finding: Finding, view: View | None, detail: Detail) -> str:
     """The section of a finding: scope, plots, what changed, look-alikes, next steps."""
-    severity = f'<span class="badge {finding.severity}">{finding.severity}</span>'
-    certainty = f'<span class="badge">{finding.certainty}</span>'
     parts = [
-        f'<section aria-labelledby="f{number}"><h2 id="f{number}">{number}. {escape(finding.title)}</h2>',
-        f"<p>{severity} {certainty} <code>{escape(finding.id)}</code></p>",
+        badges(finding.severity, finding.certainty, finding.id),
         _facts(finding),
     ]
     plots = [
@@ -54,22 +51,39 @@ def section(number: int, finding: Finding, view: View | None, detail: Detail) ->
         drawn = "".join(plots)
         parts.append(f'<h3>Evidence</h3>{key(LEGEND, drawn)}<div class="plots">{drawn}</div>')
     if finding.ruled_out:
-        rows = "".join(
-            f"<tr><td><code>{escape(r.id)}</code></td><td>{escape(r.because)}</td></tr>" for r in finding.ruled_out
-        )
+        rows = [(f"<code>{escape(r.id)}</code>", escape(r.because)) for r in finding.ruled_out]
         parts.append(f"<h3>Look-alikes ruled out</h3>{table(('cause', 'what speaks against it'), rows, cards=True)}")
     parts.append(_steps(finding))
-    return "".join([*parts, "</section>"])
+    return titled(f"f{number}", f"{number}. {finding.title}", "".join(parts))
 
 
-def table(heads: tuple[str, ...], rows: str, *, cards: bool = False, numbers: int = 0) -> str:
-    """A table with column heads; rows are HTML already. cards: on a phone its cells stand below each other without
-    their heads, for cells that explain themselves; numbers: so many columns at the right hold figures."""
-    words = len(heads) - numbers
-    head = "".join(f'<th scope="col">{escape(h)}</th>' for h in heads[:words])
-    head += "".join(f'<th scope="col" class="num">{escape(h)}</th>' for h in heads[words:])
-    kind = ' class="cards"' if cards else ""
-    return f'<div class="scroll"><table{kind}><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
+def table(
+    heads: Sequence[str], rows: Iterable[Iterable[str]], *, cards: bool = False, numbers: Container[int] = ()
+) -> str:
+    """A table with column heads; cells are HTML already. cards: on a phone the cells of a row are below each other
+    without their heads, for cells that explain themselves; numbers: columns of numbers."""
+    kinds = [' class="num"' if column in numbers else "" for column in range(len(heads))]
+    head = "".join(f'<th scope="col"{kind}>{escape(h)}</th>' for h, kind in zip(heads, kinds, strict=True))
+    body = "".join(
+        f"<tr>{''.join(f'<td{kind}>{cell}</td>' for cell, kind in zip(row, kinds, strict=True))}</tr>" for row in rows
+    )
+    form = ' class="cards"' if cards else ""
+    return f'<div class="scroll"><table{form}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>'
+
+
+def titled(name: str, title: str, body: str) -> str:
+    """A section. name: unique in the page; body: HTML."""
+    return f'<section aria-labelledby="{name}"><h2 id="{name}">{escape(title)}</h2>{body}</section>'
+
+
+def badges(severity: str, certainty: str, name: str) -> str:
+    """How severe, how certain, and the id of a cause or an issue."""
+    return f"<p>{badge(severity, severity)} {badge(certainty)} <code>{escape(name)}</code></p>"
+
+
+def badge(word: str, kind: str = "") -> str:
+    """A word in a coloured box."""
+    return f'<span class="badge{f" {kind}" if kind else ""}">{escape(word)}</span>'
 
 
 def link(url: str | None, words: str) -> str:
@@ -165,3 +179,29 @@ def _steps(finding: Finding) -> str:
         words = pairs((("why", escape(step.why)), ("cost", escape(step.cost)), ("undo", escape(step.undo))))
         items.append(f"<li><strong>{escape(step.do)}</strong>{command}{words}</li>")
     return f'<h3>Next steps, one at a time</h3><ol class="steps">{"".join(items)}</ol>'
+
+
+def part_section(name: str, part: SizedPart) -> str:
+    """A part as a section of its own. name: unique in the page."""
+    return titled(name, part.title, numbers_table(part.numbers))
+
+
+def numbers_table(numbers: Sequence[Predicted]) -> str:
+    """A row for each number; what it is worked out from unfolds."""
+    return table(("number", "value", "from", "to", "worked out as"), map(_row, numbers), numbers=(1, 2, 3))
+
+
+def _row(each: Predicted) -> tuple[str, ...]:
+    low, high = (figure(end, each.unit) if each.low != each.high else "" for end in (each.low, each.high))
+    if each.high is None and each.low is not None:
+        high = "or more"
+    inputs = "; ".join(f"{name} {value}" for name, value in each.inputs.items())
+    more = f"<details><summary>{escape(each.formula)}</summary>{escape(inputs)}<br>{escape(each.source)}</details>"
+    return (*map(escape, (each.title, figure(each.value, each.unit), low, high)), more)
+
+
+def listed(name: str, title: str, sentences: Sequence[str]) -> str:
+    """Sentences as a section with a list; "" without any. name: unique in the page."""
+    if not sentences:
+        return ""
+    return titled(name, title, f"<ul>{''.join(f'<li>{escape(each)}</li>' for each in sentences)}</ul>")

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
 from inferdoc.escaping import html as escape
+from inferdoc.extras import needed
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 """What the page may load: nothing. It also stops any script that data might try to smuggle in."""
@@ -18,6 +28,25 @@ def document(title: str, body: str, version: str) -> str:
         f"<title>{escape(title)}</title><style>{style()}</style></head>\n"
         f"<body><main>{body}</main></body></html>"
     )
+
+
+@contextmanager
+def drawn_svg(key: str) -> Iterator[None]:
+    """matplotlib, set to draw the same bytes each time. Raises InferdocError where it is not installed."""
+    with needed("matplotlib", "a plot"):
+        import matplotlib as mpl
+    with mpl.rc_context({"svg.hashsalt": key, "svg.fonttype": "none"}):
+        yield
+
+
+def inline_svg(drawing: Figure, key: str, title: str, style: str = "") -> str:
+    """A figure of matplotlib as inline SVG. key: unique in the page; title: for who cannot see it."""
+    out = io.StringIO()
+    drawing.savefig(out, format="svg", metadata={"Date": None})
+    text = out.getvalue()
+    named = f'<title id="{key}-t">{escape(title)}</title>'
+    text = re.sub(r"<metadata>.*?</metadata>", named, text[text.index("<svg") :], count=1, flags=re.S)
+    return text.replace("<svg ", f'<svg role="img" aria-labelledby="{key}-t" {style}', 1)
 
 
 LIGHT = {

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 
-import click
 import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.kv.sizes import KvAnswer
-from inferdoc.report.html_finding import pairs
-from inferdoc.report.html_numbers import listed, part_section
+from inferdoc.report.estimates import number_lines
+from inferdoc.report.html_finding import listed, pairs, part_section
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
-from inferdoc.report.size_text import number_lines
-from inferdoc.report.wrapping import fitted, painted, wrap
+from inferdoc.report.wrapping import bullets, emphasis, fitted, headline, wrap
 from inferdoc.words import figure, how_many
 
 FRAME = Frame(520.0, 230.0)
@@ -99,18 +97,13 @@ COLUMNS = 100
 def kv_text(answer: KvAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
-    def bold(words: str) -> str:
-        return click.style(words, bold=True) if colour else words
-
     what = f"{answer.pool}, {how_many(answer.pods, 'pod')}, {answer.hours:g} h of traffic"
-    lines = [*painted(wrap(what, "KV  ", COLUMNS), "KV", bold("KV")), *wrap(answer.summary, "", COLUMNS)]
+    lines, bold = [*headline("KV", what, colour, COLUMNS), *wrap(answer.summary, "", COLUMNS)], emphasis(colour)
     for part in answer.parts:
         lines += ["", bold(part.title)]
         for each in part.numbers:
             lines += number_lines(each, verbose, COLUMNS)
-    for title, sentences in (("notes", answer.notes), ("undetermined", answer.undetermined)):
-        if sentences:
-            lines += ["", bold(title), *(line for each in sentences for line in wrap(each, "  - ", COLUMNS))]
+    lines += bullets(bold("notes"), answer.notes, COLUMNS) + bullets(bold("undetermined"), answer.undetermined, COLUMNS)
     if not verbose:
         lines += ["", "formula, inputs and source of each number: -v; the curve: -o html"]
     return "\n".join(fitted(lines, COLUMNS))

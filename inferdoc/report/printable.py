@@ -6,7 +6,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from inferdoc.escaping import one_line
+from inferdoc.escaping import lines, one_line
+
+
+def indented_json(document: Any) -> str:
+    """A document as indented JSON that a terminal does not obey."""
+    return lines(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+
 
 Document = TypeVar("Document", bound=msgspec.Struct)
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from inferdoc.catalogue.load import Catalogue
@@ -13,18 +13,25 @@ from inferdoc.catalogue.signal import WIDE, Band, Level
 from inferdoc.catalogue.slo import in_force
 from inferdoc.config import Config
 from inferdoc.errors import SourceError
-from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
 from inferdoc.fleet.members import Fleet, Member, assignments_of, resolve
 from inferdoc.judging.reading import read_window
 from inferdoc.judging.telemetry import GPU_SIGNALS
-from inferdoc.report.columns import Columns, marked
-from inferdoc.report.natural_sort import natural
-from inferdoc.report.wrapping import WIDEST
+from inferdoc.report.printable import indented_json
+from inferdoc.report.wrapping import WIDEST, Columns, marked
 from inferdoc.source.base import Source
 from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.times import Moment
 from inferdoc.words import figure
+
+PARTS = re.compile(r"(\d{1,18})")
+
+
+def natural(name: str) -> tuple[tuple[int, int, str], ...]:
+    """A key to sort by, in which numbers inside a name count as numbers."""
+    parts = PARTS.split(name)
+    return tuple((0, int(part), "") if part.isdecimal() and part.isascii() else (1, 0, part) for part in parts)
+
 
 LOOK_BACK = "10m"
 SETTLED_SECONDS, SETTLED_SCRAPES = 120, 5
@@ -173,4 +180,4 @@ def as_json(rows: list[Row]) -> str:
         }
         for r in rows
     ]
-    return escaped(msgspec.json.format(msgspec.json.encode(found), indent=2).decode())
+    return indented_json(found)

@@ -18,8 +18,7 @@ from inferdoc.judging.model import (
 )
 from inferdoc.judging.visibility import ONE_SCRAPE
 from inferdoc.report.brief import brief, certainty, clock
-from inferdoc.report.phrases import HARM, compared_with, elsewhere, in_focus, role_word
-from inferdoc.report.unjudged import by_reason, counted, why
+from inferdoc.report.phrases import HARM, by_reason, compared_with, counted, elsewhere, in_focus, role_word, why
 from inferdoc.report.wrapping import fitted, painted, width, wrap
 from inferdoc.words import figure, how_many, lasting, some
 

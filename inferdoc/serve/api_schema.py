@@ -11,7 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from inferdoc.incidents.intake import Outcome
 from inferdoc.incidents.model import AlertScope, DiagnosisRun, Incident, Story
-from inferdoc.serve.pools import PoolSummary
+from inferdoc.serve.run_process import PoolSummary
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
 

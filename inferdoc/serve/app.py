@@ -1,14 +1,16 @@
-"""The HTTP application: routes and handlers."""
+"""The HTTP application: the webhook of Alertmanager, routes and handlers."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import hashlib
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import wraps
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 from starlette.applications import Starlette
@@ -19,11 +21,12 @@ from starlette.routing import BaseRoute, Route
 
 from inferdoc.catalogue.own_metrics import Families
 from inferdoc.config_sections import TENANT, ServeSection
-from inferdoc.errors import InferdocError
-from inferdoc.escaping import one_line
+from inferdoc.errors import NOT_JSON, InferdocError
+from inferdoc.escaping import is_web, one_line
 from inferdoc.expose.rounds import Rounds
 from inferdoc.forecast.result import Forecast
 from inferdoc.incidents.intake import Merging, QueueFullError, take
+from inferdoc.incidents.model import ReceivedAlert
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve.api_schema import (
@@ -38,12 +41,85 @@ from inferdoc.serve.api_schema import (
     openapi,
 )
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.message import MessageError, Webhook, read_alerts
-from inferdoc.serve.metrics import MetricsPage, TextFiles
-from inferdoc.serve.overview import Overview
-from inferdoc.serve.pages import ServicePages
-from inferdoc.serve.runner import TENANT_HEADER
+from inferdoc.serve.pages import MetricsPage, ServicePages, TextFiles
+from inferdoc.serve.runner import TENANT_HEADER, Overview
 from inferdoc.times import rfc3339
+
+LONGEST_TEXT = 2_000
+MOST_LABELS = 128
+OLDEST_SECONDS = 366 * 86_400.0
+"""An alert with an earlier start, or one in the future, has a wrong clock: its start is set to now."""
+
+
+class MessageError(InferdocError):
+    """The body is no webhook of Alertmanager."""
+
+
+class WebhookAlert(msgspec.Struct):
+    """One alert of a webhook; other keys are ignored."""
+
+    status: Literal["firing", "resolved"]
+    labels: dict[str, str]
+    starts: datetime = msgspec.field(name="startsAt")
+    annotations: dict[str, str] = {}
+    ends: datetime | None = msgspec.field(name="endsAt", default=None)
+    url: str = msgspec.field(name="generatorURL", default="")
+    fingerprint: str = ""
+
+
+class Webhook(msgspec.Struct):
+    """The body that Alertmanager sends; other keys are ignored."""
+
+    version: str
+    alerts: list[WebhookAlert]
+
+
+_DECODER = msgspec.json.Decoder(Webhook)
+
+
+def read_alerts(body: bytes, now: float, ignore: Collection[str] = ()) -> tuple[list[ReceivedAlert], list[str]]:
+    """The alerts of a message, and the names of those that are ignored. Raises MessageError: one line."""
+    try:
+        message = _DECODER.decode(body)
+    except NOT_JSON as error:
+        raise MessageError(f"not an Alertmanager webhook: {error}") from None
+    if message.version != "4":
+        raise MessageError(f"version {message.version[:20]!r} of the webhook is not supported; use version 4")
+    every = [_received(alert, now) for alert in message.alerts]
+    return [one for one in every if one.name not in ignore], [one.name for one in every if one.name in ignore]
+
+
+def _received(alert: WebhookAlert, now: float) -> ReceivedAlert:
+    labels = _short(alert.labels)
+    starts = _seconds(alert.starts, now)
+    ends = None
+    if alert.status == "resolved":
+        ends = max(starts, now if alert.ends is None else min(now, _seconds(alert.ends, now)))
+    mark = alert.fingerprint[:64]
+    if not mark:
+        mark = hashlib.blake2b(msgspec.json.encode(labels, order="sorted"), digest_size=8).hexdigest()
+    url = alert.url if is_web(alert.url) and len(alert.url) <= LONGEST_TEXT else ""
+    name = labels.get("alertname", "(no alertname)")
+    return ReceivedAlert(mark, name, labels, _short(alert.annotations), starts, ends, url)
+
+
+def _short(texts: dict[str, str]) -> dict[str, str]:
+    """Lone surrogates, which no file takes, are replaced; what is too long is cut."""
+    return {_clean(name)[:200]: _clean(text)[:LONGEST_TEXT] for name, text in list(texts.items())[:MOST_LABELS]}
+
+
+def _clean(text: str) -> str:
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _seconds(moment: datetime, now: float) -> float:
+    """Unix seconds; now where it cannot be."""
+    try:
+        seconds = moment.timestamp()
+    except (OverflowError, ValueError, OSError):
+        return now
+    return seconds if now - OLDEST_SECONDS <= seconds <= now else now
+
 
 WATCHDOGS = ("InferdocWatchdog", "Watchdog")
 AGAIN_SECONDS = 30

@@ -9,9 +9,10 @@ import asyncio
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.errors import InferdocError
@@ -20,11 +21,142 @@ from inferdoc.incidents import runs
 from inferdoc.incidents.model import DiagnosisRun, Incident
 from inferdoc.incidents.record import Record, RecordError
 from inferdoc.incidents.runs import PostDue, RunOutcome
-from inferdoc.serve.note import note
-from inferdoc.serve.outputs.delivery import deliver
-from inferdoc.serve.outputs.sending import PostError
+from inferdoc.judging.model import Diagnosis
+from inferdoc.serve.note import Note, note
+from inferdoc.serve.outputs import file, grafana, pagerduty, slack, teams, webhook
+from inferdoc.serve.outputs.sending import Outgoing, PostError, send
 from inferdoc.serve.runner import RunFailedError, Runner
-from inferdoc.serve.supervisor import Supervisor
+
+T = TypeVar("T")
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+"""Seconds between two attempts: doubled after each, up to the longest."""
+
+
+class Supervisor:
+    """down: why, by the name of a task that fails now; failures: of each task since the start. log: gets a line for the
+    log, and may fail."""
+
+    def __init__(self, log: Callable[[str], None]) -> None:
+        self._log = log
+        self._ending = asyncio.Event()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._idle: set[str] = set()
+        self.down: dict[str, str] = {}
+        self.failures: Counter[str] = Counter()
+
+    @property
+    def ending(self) -> bool:
+        """Whether the tasks are to end."""
+        return self._ending.is_set()
+
+    @property
+    def names(self) -> list[str]:
+        """The tasks."""
+        return list(self._tasks)
+
+    def log(self, line: str) -> None:
+        """Log a line. A log that cannot be written stops no task."""
+        with contextlib.suppress(Exception):
+            self._log(line)
+
+    def start(self, name: str, work: Callable[[], Awaitable[bool]], *, finish: bool = True) -> None:
+        """Run a task: `work` again and again until it returns True. A failure makes it wait, never end. finish: whether
+        `stop` waits for it."""
+        self._tasks[name] = asyncio.create_task(self._keep(name, work), name=name)
+        if not finish:
+            self._idle.add(name)
+
+    def running(self, names: Iterable[str]) -> bool:
+        """Whether one of these tasks has not ended."""
+        return any(name in self._tasks and not self._tasks[name].done() for name in names)
+
+    async def stop(self, patience: float) -> None:
+        """Let the tasks finish, for so many seconds at most."""
+        self._ending.set()
+        for name in self._idle:
+            self._tasks[name].cancel()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks.values(), timeout=patience)
+            for task in late:
+                task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+
+    async def insist(self, name: str, write: Callable[..., T], *given: object) -> T:
+        """The value of a write to the incident record, in a thread: tried again while the record fails (locked, full).
+        Raises RecordError once the tasks are to end."""
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                value = await asyncio.to_thread(write, *given)
+            except RecordError as error:
+                self._failed(name, error)
+                if self.ending:
+                    raise
+                pause = await self._wait(pause)
+            else:
+                self._well(name)
+                return value
+
+    async def _keep(self, name: str, work: Callable[[], Awaitable[bool]]) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                is_last = await work()
+            except Exception as error:  # whatever it is: a task that ended would leave the service mute
+                self._failed(name, error)
+                if self.ending:
+                    return
+                pause = await self._wait(pause)
+            else:
+                self._well(name)
+                if is_last:
+                    return
+                pause = FIRST_PAUSE
+
+    async def _wait(self, pause: float) -> float:
+        """Sleep, until the tasks are to end. The next pause."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), pause)
+        return min(2 * pause, LONGEST_PAUSE)
+
+    def _failed(self, name: str, error: Exception) -> None:
+        line = one_line(str(error) if isinstance(error, InferdocError) else f"{type(error).__name__}: {error}")
+        self.failures[name] += 1
+        if self.down.get(name) != line:
+            self.log(f"task {name} fails and is tried again: {line}")
+        self.down[name] = line
+
+    def _well(self, name: str) -> None:
+        if self.down.pop(name, None) is not None:
+            self.log(f"task {name} works again")
+
+
+SIMPLE: dict[str, Callable[[Note, OutputSection], Outgoing]] = {
+    "slack": slack.outgoing,
+    "teams": teams.outgoing,
+    "pagerduty": pagerduty.outgoing,
+}
+
+
+def deliver(
+    note: Note, section: OutputSection, answer: Diagnosis | None, page: str | None, reference: str | None = None
+) -> str | None:
+    """Send it. reference: of the message about the same incident that the output sent before.
+
+    Returns the reference for the next call, None for outputs that update nothing. Raises PostError, and ConfigError
+    where the output is not set up.
+    """
+    if section.kind == "grafana":
+        return grafana.annotate(note, section, reference)
+    if section.channel is not None:
+        return slack.post(note, section, reference)
+    if section.kind == "file":
+        file.write(note, section, answer, page)
+        return None
+    made = webhook.outgoing(note, section, answer) if section.kind == "webhook" else SIMPLE[section.kind](note, section)
+    send(made, section.ca_file)
+    return None
+
 
 LONGEST_NAP = 5.0
 PRUNE_SECONDS = 3600.0

@@ -1,28 +1,42 @@
-"""The web UI: read-only, rendered on the server, no script. The templates escape all data."""
+"""What the service shows: the web pages, and its own metrics."""
 
 from __future__ import annotations
 
+import glob
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import Metric
+from prometheus_client.parser import text_string_to_metric_families
+from prometheus_client.registry import Collector
+
+from inferdoc.catalogue.own_metrics import Families, Row
 from inferdoc.escaping import is_web, one_line
+from inferdoc.expose.exporter import answer_rows
+from inferdoc.expose.rounds import Rounds
 from inferdoc.extras import needed
+from inferdoc.forecast.result import Forecast, forecast_rows
 from inferdoc.incidents.model import DiagnosisRun, Incident, ReceivedAlert
 from inferdoc.incidents.record import Record, alert_names
+from inferdoc.incidents.runs import counts, pending
 from inferdoc.report.html_page import style
 from inferdoc.report.runbook import page as runbook_text
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.note import note
-from inferdoc.serve.overview import Overview
-from inferdoc.serve.pools import PoolSummary
+from inferdoc.serve.run_process import PoolSummary
+from inferdoc.serve.runner import Overview
 from inferdoc.times import rfc3339
 from inferdoc.version import __version__
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+
 
 TABS = (("/", "Fleet"), ("/incidents", "Incidents"), ("/health", "Health"))
 MORE_STYLE = """
@@ -215,3 +229,107 @@ def _run_row(run: DiagnosisRun) -> dict[str, str]:
 
 def _minute(seconds: float) -> str:
     return rfc3339(seconds, "seconds").replace("T", " ").rstrip("Z")
+
+
+LARGEST_FILE = 4 << 20
+MOST_FILES = 100
+
+
+class TextFiles:
+    """patterns: of paths; log: gets a line when a file cannot be read, once for each trouble."""
+
+    def __init__(self, patterns: Sequence[str], log: Callable[[str], None]) -> None:
+        self._patterns, self._log = patterns, log
+        self._troubles: dict[str, str] = {}
+
+    def text(self, own: Iterable[str]) -> str:
+        """The families of all files in the classic text format; of a name that stands twice, or is one of `own`, the
+        first counts."""
+        seen, families = set(own), list[Metric]()
+        for path in self._paths():
+            for family in self._families(path):
+                if family.name not in seen:
+                    families.append(family)
+            seen.update(family.name for family in families)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(_Given(families))
+        return generate_latest(registry).decode()
+
+    def _paths(self) -> list[Path]:
+        paths = sorted({path for pattern in self._patterns for path in glob.glob(pattern)})  # noqa: PTH207
+        return [Path(path) for path in paths[:MOST_FILES]]
+
+    def _families(self, path: Path) -> list[Metric]:
+        try:
+            if path.stat().st_size > LARGEST_FILE:
+                raise ValueError(f"more than {LARGEST_FILE >> 20} MiB")
+            families = list(text_string_to_metric_families(path.read_text("utf-8")))
+        except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+            line = f"{path}: its metrics are left out: {getattr(error, 'strerror', None) or error}"
+            if self._troubles.get(str(path)) != line:
+                self._log(line)
+            self._troubles[str(path)] = line
+            return []
+        self._troubles.pop(str(path), None)
+        return families
+
+
+class _Given(Collector):
+    def __init__(self, families: list[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> list[Metric]:
+        return self._families
+
+
+@dataclass(frozen=True)
+class MetricsPage:
+    """forecasts: None without --forecast-every; files: textfiles of other commands."""
+
+    families: Families
+    record: Record
+    dispatcher: Dispatcher
+    overview: Overview
+    files: TextFiles
+    forecasts: Rounds[Sequence[Forecast]] | None = None
+
+    def text(self) -> str:
+        """The page, in the classic text format."""
+        rows = _rows(self.record, self.dispatcher, self.overview)
+        newest = self.forecasts.newest() if self.forecasts is not None else None
+        if newest is not None:
+            rows |= forecast_rows(newest.value, newest.at)
+        return self.families.text(rows) + self.files.text(name.removesuffix("_total") for name in rows)
+
+
+def _rows(record: Record, dispatcher: Dispatcher, overview: Overview) -> dict[str, list[Row]]:
+    found, ours = counts(record), dispatcher.counts
+    rows: dict[str, list[Row]] = {
+        "inferdoc_build_info": [({"version": __version__}, 1.0)],
+        "inferdoc_webhook_messages_total": [
+            ({"result": result}, float(ours.messages[result]))
+            for result in ("accepted", "merged", "ignored", "refused", "invalid")
+        ],
+        "inferdoc_incidents_open": [({}, float(found["open"]))],
+        "inferdoc_looks_waiting": [({}, float(found.get("waiting", 0)))],
+        "inferdoc_looks_total": [({"result": result}, float(ours.runs[result])) for result in ("ok", "failed")],
+        "inferdoc_posts_total": [
+            ({"output": output, "result": result}, float(ours.posts[output, result]))
+            for output in dispatcher.names
+            for result in ("sent", "again", "failed")
+        ],
+    }
+    tasks = dispatcher.tasks
+    rows["inferdoc_task_up"] = [({"task": name}, float(name not in tasks.down)) for name in tasks.names]
+    rows["inferdoc_task_failures_total"] = [({"task": name}, float(tasks.failures[name])) for name in tasks.names]
+    waiting = pending(record)
+    rows["inferdoc_posts_waiting"] = [({"output": name}, float(waiting.get(name, 0))) for name in dispatcher.names]
+    if ours.watchdog is not None:
+        rows["inferdoc_watchdog_timestamp_seconds"] = [({}, ours.watchdog)]
+    if overview.on:
+        made = {"ok": overview.done, "failed": overview.failed}
+        rows["inferdoc_diagnoses_total"] = [({"result": result}, float(n)) for result, n in made.items()]
+        seen = overview.newest()
+        if seen is not None:
+            rows |= answer_rows(seen.result.document, seen.at, seen.seconds)
+    return rows

@@ -7,25 +7,104 @@ line on standard error, with the exit code of the command line.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from inferdoc.audit.persistent import add_persistent
 from inferdoc.catalogue.load import Catalogue, load_catalogue
+from inferdoc.catalogue.signal import Signal
 from inferdoc.cluster.traces import link_traces
 from inferdoc.config import Config, config_file, load_config, promises_of
 from inferdoc.errors import InferdocError
 from inferdoc.escaping import one_line
+from inferdoc.fleet.members import Pool
 from inferdoc.incidents.model import AlertScope
 from inferdoc.judging.api import diagnose
+from inferdoc.judging.document import DiagnosisWithSeries
 from inferdoc.judging.model import Diagnosis, seconds
 from inferdoc.judging.request import options_of
+from inferdoc.judging.view import Unit, View
 from inferdoc.report import render
-from inferdoc.serve.pools import PoolSummary, summarise_pools
 from inferdoc.source.configured import open_configured
 from inferdoc.source.identified import Identified
+from inferdoc.words import figure
+
+SHOWN: Mapping[str, Callable[[np.ndarray], float]] = {
+    "arrival_rate": np.sum,
+    "running": np.sum,
+    "waiting": np.sum,
+    "ttft_p99": np.max,
+    "itl_p99": np.max,
+    "kv_usage": np.max,
+}
+"""Signals in the order of the table, and what is shown of the pods of a pool: what they do together, or the worst."""
+NEWEST = 5
+"""Steps of which the median counts: one burst is no state."""
+
+
+class PoolSummary(msgspec.Struct):
+    """pods: how many; readings: title and words; causes: of the findings that concern it; severity: the worst of
+    them, None without one."""
+
+    cluster: str
+    namespace: str
+    model: str
+    role: str
+    tier: str
+    pods: int
+    readings: list[tuple[str, str]]
+    causes: list[str]
+    severity: str | None
+
+
+def summarise_pools(answer: Diagnosis, signals: Mapping[str, Signal]) -> list[PoolSummary]:
+    """Every pool of a diagnosis that was just made, in the order of their names."""
+    view = answer.view if isinstance(answer, DiagnosisWithSeries) else None
+    if view is None:
+        return []
+    groups: dict[Pool, list[Unit]] = {}
+    for unit in view.units:
+        groups.setdefault(unit.member.pool, []).append(unit)
+    return [_pool(pool, units, view, answer, signals) for pool, units in sorted(groups.items(), key=_order)]
+
+
+def _order(entry: tuple[Pool, list[Unit]]) -> tuple[str, ...]:
+    pool = entry[0]
+    return pool.cluster, pool.namespace, pool.model, pool.role, pool.tier
+
+
+def _pool(pool: Pool, units: list[Unit], view: View, answer: Diagnosis, signals: Mapping[str, Signal]) -> PoolSummary:
+    readings = []
+    for name, joined in SHOWN.items():
+        newest = [_newest(view, unit, name) for unit in units]
+        there = np.array([value for value in newest if value is not None])
+        if there.size and name in signals:
+            readings.append((signals[name].title, figure(float(joined(there)), signals[name].unit)))
+    pods = {unit.member.pod for unit in units}
+    hit = [
+        finding
+        for finding in answer.findings
+        if finding.ongoing and (finding.scope.model, finding.scope.namespace) == (pool.model, pool.namespace)
+        if not finding.scope.pods or pods & set(finding.scope.pods)
+    ]
+    worst = min((finding.severity for finding in hit), key=("critical", "warning", "info").index, default=None)
+    causes = list(dict.fromkeys(finding.title for finding in hit))
+    names = (pool.cluster, pool.namespace, pool.model, pool.role, pool.tier)
+    return PoolSummary(*names, len(pods), readings, causes, worst)
+
+
+def _newest(view: View, unit: Unit, signal: str) -> float | None:
+    trace = view.get(unit, signal)
+    if trace is None:
+        return None
+    values = trace.values[-NEWEST:]
+    values = values[np.isfinite(values)]
+    return float(np.median(values)) if values.size else None
+
 
 ENDS_WITHIN = 900.0
 """Seconds before the end within which a change may have ended an incident."""
@@ -75,7 +154,7 @@ def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, request
     """About the pod, else about the pool, else about its cluster: an alert on a victim is about its culprit too, which
     no other cluster has."""
     place, answer = request.place, None
-    pool, cluster = _pool(place), {"cluster": place.cluster or None}
+    pool, cluster = _pool_aspects(place), {"cluster": place.cluster or None}
     focuses = [{**pool, "pod": place.pod}, pool, cluster] if place.pod else [pool, cluster]
     for focus in focuses:
         options = options_of(source, config, catalogue, focus)
@@ -88,7 +167,7 @@ def _diagnosed(source: Identified, config: Config, catalogue: Catalogue, request
     return answer
 
 
-def _pool(place: AlertScope) -> dict[str, str | None]:
+def _pool_aspects(place: AlertScope) -> dict[str, str | None]:
     return {"cluster": place.cluster or None, "namespace": place.namespace or None, "model": place.model or None}
 
 

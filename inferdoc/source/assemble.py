@@ -264,7 +264,9 @@ class Assembler:
                 groups.setdefault(Entity.of(by, tuple(one.labels.get(n, "") for n in called)), []).append(one)
         table = EntityTable(self.grid.count)
         if groups:
-            rows = [_moved(reading, members) if reading.moved else _newest(reading, members) for members in groups.values()]
+            rows = [
+                _moved(reading, members) if reading.moved else _newest(reading, members) for members in groups.values()
+            ]
             table.add(list(groups), np.vstack(rows))
         return self._matrix(table)
 

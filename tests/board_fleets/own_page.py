@@ -21,7 +21,7 @@ from inferdoc.expose.rounds import Result
 from inferdoc.forecast.result import Forecast
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.request import diagnosis
-from inferdoc.report.cost_export import cost_metrics
+from inferdoc.report.cost import cost_metrics
 from inferdoc.source.open import open_source
 
 TARGET = 'job="inferdoc",instance="inferdoc-0:9100",namespace="monitoring",pod="inferdoc-0"'

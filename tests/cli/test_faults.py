@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import click
@@ -16,8 +15,8 @@ from hypothesis import strategies as st
 
 from inferdoc.catalogue import document
 from inferdoc.catalogue.content import content_files
-from inferdoc.cli import faults
-from inferdoc.cli.main import COMMANDS
+from inferdoc.cli import messages
+from inferdoc.cli.main import cli
 from inferdoc.config import load_config
 from inferdoc.errors import CatalogueError, ConfigError, ExitCode, InferdocError, SourceError
 from inferdoc.source.prometheus_access import Access
@@ -193,9 +192,9 @@ def test_a_fault_of_our_own_is_one_line_and_70(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr("inferdoc.cli.options.configuration", broken)
     done = call("recipes")
-    assert done.code == faults.OWN_FAULT and done.err.count("\n") == 1 and "\x1b" not in done.err
+    assert done.code == messages.OWN_FAULT and done.err.count("\n") == 1 and "\x1b" not in done.err
     shown = call("--debug", "recipes")
-    assert shown.code == faults.OWN_FAULT and "Traceback" in shown.err and shown.err.endswith(done.err)
+    assert shown.code == messages.OWN_FAULT and "Traceback" in shown.err and shown.err.endswith(done.err)
 
 
 def test_a_watch_prints_the_fault_and_goes_on(monkeypatch: pytest.MonkeyPatch, store_of) -> None:
@@ -263,7 +262,9 @@ def commands() -> list[tuple[tuple[str, ...], click.Command]]:
             found.append((words, command))
 
     for name in QUICK:
-        walk((name,), import_module(COMMANDS[name]).command)
+        command = cli.get_command(click.Context(cli), name)
+        assert command is not None
+        walk((name,), command)
     return found
 
 

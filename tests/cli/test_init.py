@@ -14,7 +14,7 @@ import pytest
 from inferdoc.cluster.port_forward import ServerService, forwarded, server_services
 from inferdoc.config import load_config
 from inferdoc.fleet.members import Pool
-from inferdoc.report.first_run import NEXT, configuration_text
+from inferdoc.report.doctor import NEXT, configuration_text
 from inferdoc.source import find_server
 from tests import prometheus_server
 from tests.cli.command import alone, call, refused

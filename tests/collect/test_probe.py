@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from click.testing import CliRunner
 
-from inferdoc.cli.probe import command
+from inferdoc.cli.sources import probe as command
 from inferdoc.collect.probe import probe
 from inferdoc.errors import InferdocError
 from tests.openai_server import engine

@@ -9,7 +9,7 @@ import pytest
 from inferdoc.cost.bill import cascade_summary
 from inferdoc.cost.model import Amount, CascadeSummary
 from inferdoc.errors import InferdocError
-from inferdoc.report.cost_words import cascade_words
+from inferdoc.report.cost import cascade_words
 from tests.cli.command import alone, call, refused
 
 __all__ = ["alone"]

@@ -20,9 +20,8 @@ from inferdoc.catalogue.own_metrics import Families
 from inferdoc.collect.collector import CollectStats, log_feed_from_flag
 from inferdoc.collect.eplb_log import eplb_page
 from inferdoc.errors import ConfigError, SourceError
-from inferdoc.expose.exporter import Exposed, address_of, serving
+from inferdoc.expose.exporter import Exposed, address_of, serving, verdict_rows
 from inferdoc.expose.rounds import STALE_ROUNDS, Rounds
-from inferdoc.expose.verdicts import verdict_rows
 from inferdoc.forecast.result import forecast_rows
 from tests.cli.command import call, refused
 from tests.judging.frames import catalogue

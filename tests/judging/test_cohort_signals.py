@@ -12,7 +12,7 @@ from inferdoc.judging.conditions import evaluate
 from inferdoc.judging.context import Context
 from inferdoc.judging.telemetry import add_telemetry
 from inferdoc.judging.view import make_view
-from inferdoc.source.assemble import _label_value, _label_values
+from inferdoc.source.assemble import _label_value, _moved
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from tests.judging.frames import CLOCK, SIGNALS, N, catalogue, declared, grid, when
@@ -85,7 +85,19 @@ def test_moved_counts_settings_against_the_first_ones_and_leaves_out_what_one_si
     first = InfoSeries({"block_size": "16", "cache_dtype": "auto", "old_only": "1"}, early)
     then = InfoSeries({"block_size": "32", "cache_dtype": "fp8", "new_only": "1"}, late)
     reading = Reading(info="i", moved=("block_size", "cache_dtype", "old_only", "new_only"))
-    assert _label_values(reading, [then, first]) == [2.0, 0.0]
+    assert _moved(reading, [then, first]).tolist() == [0.0, 2.0]
+
+
+def test_containers_of_a_pod_are_compared_each_with_itself():
+    images = [
+        ("vllm", "vllm:0.17", [1.0, np.nan]),
+        ("vllm", "vllm:0.19", [np.nan, 1.0]),
+        ("proxy", "envoy:1", [1.0, 1.0]),
+    ]
+    series = [InfoSeries({"container": name, "image": image}, np.array(row)) for name, image, row in images]
+    reading = Reading(info="kube_pod_container_info", moved=("image",))
+    assert _moved(reading, series).tolist() == [0.0, 1.0]
+    assert _moved(reading, series[::2]).tolist() == [0.0, 0.0]
 
 
 def test_an_identity_is_that_of_its_labels_alone():

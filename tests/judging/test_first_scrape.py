@@ -18,7 +18,7 @@ from inferdoc.judging.api import Options
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.lifetime import FirstLook, absolute
 from inferdoc.judging.visibility import ONE_SCRAPE
-from inferdoc.pages.live_scrape import FIRST_SCRAPES, Pace, scrape_live
+from inferdoc.pages.diagnosis import FIRST_SCRAPES, Pace, scrape_live
 from inferdoc.report import render
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.output import text_page

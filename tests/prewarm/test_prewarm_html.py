@@ -16,7 +16,7 @@ from inferdoc.prewarm.build import build_plan, outlook, shaped
 from inferdoc.prewarm.difference import explain
 from inferdoc.prewarm.plan import PlanRow
 from inferdoc.prewarm.plan_options import POLICIES, Capacity, Limits, PoolOptions
-from inferdoc.report.prewarm_html import prewarm_html
+from inferdoc.report.prewarm import prewarm_html
 
 SERIES = office(21)
 WISH = PoolOptions(

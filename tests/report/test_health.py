@@ -6,7 +6,7 @@ import pytest
 
 from inferdoc.catalogue.signal import Band
 from inferdoc.report.health import graded
-from inferdoc.report.natural_sort import natural
+from inferdoc.report.signals import natural
 
 KV = Band("kv_usage", "a test", low=0.75, high=0.90, warn=0.92, bad=0.95)
 DRAFTS = Band("spec_acceptance_rate", "a test", low=0.60, bad=0.50)

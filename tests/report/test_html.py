@@ -22,9 +22,8 @@ from inferdoc.report import render
 from inferdoc.report.demo import RECORDINGS
 from inferdoc.report.html_finding import merged
 from inferdoc.report.html_page import DARK, LIGHT
-from inferdoc.report.html_plot import Detail
+from inferdoc.report.html_plot import Detail, lines_of, threshold_of
 from inferdoc.report.html_scale import area, path, thin, time_ticks, value_ticks
-from inferdoc.report.html_series import lines_of, threshold_of
 from inferdoc.source.open import open_source
 from inferdoc.store import Store, import_file
 

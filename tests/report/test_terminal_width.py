@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.report.columns import TABLES, Columns, marked
-from inferdoc.report.wrapping import fitted
+from inferdoc.report.wrapping import TABLES, Columns, fitted, marked
 from tests.cli.command import alone, call
 
 __all__ = ["alone"]

@@ -21,13 +21,11 @@ from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
 from inferdoc.serve.app import Service
-from inferdoc.serve.callers import callers_of, known_hosts
+from inferdoc.serve.command import bound, server, shown_address
 from inferdoc.serve.dispatch import Dispatcher
-from inferdoc.serve.gate import Gate
-from inferdoc.serve.overview import Overview
+from inferdoc.serve.gate import Gate, callers_of, known_hosts
 from inferdoc.serve.run_process import RunRequest, RunResult
-from inferdoc.serve.runner import RunFailedError, Runner
-from inferdoc.serve.server import bound, server, shown_address
+from inferdoc.serve.runner import Overview, RunFailedError, Runner
 from tests.judging.frames import catalogue
 
 PATIENCE = 120.0

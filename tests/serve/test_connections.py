@@ -9,8 +9,8 @@ from contextlib import suppress
 import pytest
 import requests
 
+import inferdoc.serve.command as serving
 import inferdoc.serve.gate as gate
-import inferdoc.serve.server as serving
 from tests.serve.running import GivenRunner, Running, firing, running, webhook
 
 REQUEST = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"

@@ -20,7 +20,7 @@ from inferdoc.incidents import runs
 from inferdoc.incidents.intake import Merging, take
 from inferdoc.incidents.record import Record
 from inferdoc.judging.model import Diagnosis
-from inferdoc.serve import dispatch, supervisor
+from inferdoc.serve import dispatch
 from inferdoc.serve.dispatch import Dispatcher
 from inferdoc.serve.note import Note
 from inferdoc.serve.outputs.sending import PostError
@@ -94,8 +94,8 @@ class FailingRunner(Runner):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(supervisor, "FIRST_PAUSE", 0.002)
-    monkeypatch.setattr(supervisor, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(dispatch, "FIRST_PAUSE", 0.002)
+    monkeypatch.setattr(dispatch, "LONGEST_PAUSE", 0.01)
     monkeypatch.setattr(dispatch, "LONGEST_NAP", 0.02)
 
 

@@ -17,8 +17,7 @@ from markdown_it import MarkdownIt
 
 from inferdoc.config_sections import OutputSection, ServeSection
 from inferdoc.errors import ConfigError
-from inferdoc.serve.callers import callers_of
-from inferdoc.serve.gate import LARGEST_BODY
+from inferdoc.serve.gate import LARGEST_BODY, callers_of
 from tests.serve.running import GivenRunner, Hook, firing, running, webhook
 
 TOKEN = "s3cret-token-of-a-test"
@@ -236,8 +235,8 @@ def test_large_bodies_are_refused_before_they_arrive(service):
 
 
 def test_slow_callers_are_let_go_and_hold_up_nobody(service, monkeypatch):
+    import inferdoc.serve.command as serving
     import inferdoc.serve.gate as gate
-    import inferdoc.serve.server as serving
 
     monkeypatch.setattr(gate, "BODY_SECONDS", 0.5)
     monkeypatch.setattr(serving, "HEADER_SECONDS", 0.5)

@@ -12,7 +12,7 @@ import pytest
 
 from inferdoc.config_sections import OutputSection
 from inferdoc.serve.outputs.sending import PostError
-from inferdoc.serve.outputs.slack_thread import post
+from inferdoc.serve.outputs.slack import post
 from tests.serve.running import GivenRunner, firing, running, webhook
 
 TOKEN = "xoxb-1"

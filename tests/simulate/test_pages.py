@@ -225,7 +225,7 @@ def test_mistakes_in_a_scenario_are_one_clear_line() -> None:
 def test_the_command_writes_lists_and_complains(tmp_path: Path) -> None:
     from click.testing import CliRunner
 
-    from inferdoc.cli.simulate import command
+    from inferdoc.cli.simulate import simulate as command
 
     path = tmp_path / "s.yaml"
     path.write_text(SMALL, "utf-8")

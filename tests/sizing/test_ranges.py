@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from inferdoc.report.size_text import _range
+from inferdoc.report.estimates import _range
 from inferdoc.sizing.model import Predicted
 
 

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from inferdoc.cli.faults import describe_error
+from inferdoc.cli.messages import describe_error
 from inferdoc.errors import ConfigError, SourceError
 from inferdoc.watch import rounds
 from inferdoc.watch.rounds import Glance, Watch, WatchState, print_changes

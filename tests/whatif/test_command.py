@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from inferdoc.errors import InferdocError
-from inferdoc.report.whatif_text import whatif_text
+from inferdoc.report.estimates import whatif_text
 from inferdoc.whatif.predict import WhatIfAnswer
 from inferdoc.whatif.setting import settings_for_request
 from tests.cli.command import call

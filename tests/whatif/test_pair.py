@@ -10,7 +10,7 @@ from inferdoc.catalogue.load import load_catalogue
 from inferdoc.config import Config
 from inferdoc.config_sections import PricesSection, TierPrice
 from inferdoc.errors import InferdocError
-from inferdoc.report.whatif_text import whatif_text
+from inferdoc.report.estimates import whatif_text
 from inferdoc.simulate.hardware import PartsTime
 from inferdoc.simulate.output import write_store
 from inferdoc.simulate.pod import step_time

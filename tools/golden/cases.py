@@ -23,7 +23,7 @@ from inferdoc.config_sections import BaselinesSection
 from inferdoc.cost.reading import price_findings
 from inferdoc.judging.request import exit_code
 from inferdoc.report import render
-from inferdoc.report.audit_text import audit_text
+from inferdoc.report.audit import audit_text
 from inferdoc.report.health import HURTING, as_json, as_text, table
 from inferdoc.report.printable import printable
 from inferdoc.simulate.output import write_store

@@ -6,10 +6,8 @@ import json
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-import msgspec
-
-from inferdoc.escaping import lines as escaped
 from inferdoc.escaping import page
+from inferdoc.report.printable import indented_json
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.slo.attainment import place_text
 from inferdoc.slo.model import Bounds, Kept, SloReport
@@ -204,4 +202,4 @@ def _span(seconds: float) -> str:
 
 def as_json(report: object) -> str:
     """Any of the answers as JSON."""
-    return escaped(msgspec.json.format(msgspec.json.encode(report), indent=2).decode())
+    return indented_json(report)

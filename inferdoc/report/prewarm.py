@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,13 +10,12 @@ import numpy as np
 
 from inferdoc.escaping import html as escape
 from inferdoc.escaping import one_line
-from inferdoc.extras import needed
 from inferdoc.forecast.series import LoadSeries
 from inferdoc.prewarm.build import Outlook
 from inferdoc.prewarm.difference import explain
 from inferdoc.prewarm.plan import PlanRow, PoolRow, pool_plan
-from inferdoc.report.html_finding import pairs
-from inferdoc.report.html_page import document
+from inferdoc.report.html_finding import pairs, titled
+from inferdoc.report.html_page import document, drawn_svg, inline_svg
 from inferdoc.version import __version__
 
 SIZES = (10.4, 6.6)
@@ -38,16 +35,10 @@ def prewarm_html(plan: PlanRow, seen: Mapping[str, tuple[LoadSeries, Outlook]], 
     )
     body = [f"<header><h1>Prewarm plan</h1>{facts}</header>"]
     for at, row in enumerate(plan.pools):
-        body.append(
-            f'<section aria-labelledby="pool{at}"><h2 id="pool{at}">{escape(row.name)}</h2>'
-            f"<p>{escape(cost_words(row, price))}</p>"
-        )
-        if row.name in seen:
-            series, ahead = seen[row.name]
-            body.append(f"<figure>{plan_svg(row, series, ahead, price, f'p{at}')}</figure>")
-        body.append("</section>")
+        drawn = f"<figure>{plan_svg(row, *seen[row.name], price, f'p{at}')}</figure>" if row.name in seen else ""
+        body.append(titled(f"pool{at}", row.name, f"<p>{escape(cost_words(row, price))}</p>{drawn}"))
     reasons = "\n".join(map(escape, explain(plan, plan.generated_at, 2).splitlines()))
-    body.append(f'<section aria-labelledby="why"><h2 id="why">Explanation</h2><pre>{reasons}</pre></section>')
+    body.append(titled("why", "Explanation", f"<pre>{reasons}</pre>"))
     body.append(f"<footer>inferdoc {escape(__version__)}, {escape(plan.schema)}</footer>")
     return document("Prewarm plan", "\n".join(body), __version__)
 
@@ -61,10 +52,6 @@ def cost_words(row: PoolRow, price: float | None) -> str:
 def plan_svg(row: PoolRow, series: LoadSeries, ahead: Outlook, price: float | None, key: str) -> str:
     """Inline SVG: above, load per second of the last days and the forecast with its bands; below, the floor, the
     replicas that the median load needs at the plan's utilisation, and the cost so far. key: unique in the page."""
-    with needed("matplotlib", "a plot"):
-        import matplotlib as mpl
-        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-        from matplotlib.figure import Figure
     plan, result = pool_plan(row), ahead.result
     past = series.before(result.start, HISTORY_DAYS)
     share = 1.0 / series.step if series.kind == "amount" else 1.0
@@ -72,7 +59,10 @@ def plan_svg(row: PoolRow, series: LoadSeries, ahead: Outlook, price: float | No
     floor = np.array([plan.at(moment) for moment in result.times.tolist()])
     need = np.ceil(result.p50 * share / (row.policy.capacity * row.policy.utilisation))
     spent = np.cumsum(floor) * result.step / HOUR * (1.0 if price is None else price)
-    with mpl.rc_context({"svg.hashsalt": key, "svg.fonttype": "none"}):
+    with drawn_svg(key):
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+        from matplotlib.figure import Figure
+
         drawing = Figure(figsize=SIZES, layout="constrained")
         load, replicas = drawing.subplots(2, 1)
         load.plot(known, past.values * share, color="#57606a", linewidth=0.8, label="load")
@@ -98,13 +88,8 @@ def plan_svg(row: PoolRow, series: LoadSeries, ahead: Outlook, price: float | No
             axes.spines["top"].set_visible(False)
         cost.set_ylim(bottom=0, top=1.2 * float(spent[-1]))
         replicas.set_xlabel(one_line(f"local time, {row.zone}"), parse_math=False)
-        out = io.StringIO()
-        drawing.savefig(out, format="svg", metadata={"Date": None})
-    text = out.getvalue()
-    title = escape(f"Load, forecast and floor of {row.name}")
-    head = f'<svg role="img" aria-labelledby="{key}-t" style="max-width:100%;height:auto" '
-    text = re.sub(r"<metadata>.*?</metadata>", f'<title id="{key}-t">{title}</title>', text, count=1, flags=re.S)
-    return text[text.index("<svg") :].replace("<svg ", head, 1)
+        title = f"Load, forecast and floor of {row.name}"
+        return inline_svg(drawing, key, title, 'style="max-width:100%;height:auto" ')
 
 
 def _clock(times: np.ndarray, zone: Any) -> list[datetime]:
