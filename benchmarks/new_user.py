@@ -171,7 +171,7 @@ HEAD = (
     "`python benchmarks/new_user.py` runs these commands and writes this page. The fleet is simulated: three vLLM",
     "pods, one of which hangs. Prometheus and Alertmanager are real, with the labels of kube-prometheus-stack and",
     "the routes of others.",
-    "Times in bold are minutes and seconds since the user began.",
+    "Times in bold are minutes and seconds since the user started.",
 )
 
 
@@ -183,7 +183,7 @@ def steps(transcript: Transcript, prometheus: str, manager: str, oncall: Oncall)
         raise SystemExit(f"the diagnosis does not name {SCENARIO}")
     transcript.title("Load the rules that page")
     transcript.run("inferdoc alerts build --set pages --out rules > written.txt")
-    transcript.run("inferdoc alerts routes --merge alertmanager.yml --receiver inferdoc-page=oncall")
+    transcript.run("inferdoc alerts routes --set pages --merge alertmanager.yml --receiver inferdoc-page=oncall")
     transcript.run("amtool check-config alertmanager.yml | head -2")
     transcript.run(f"curl -sSf -X POST {prometheus}/-/reload && curl -sSf -X POST {manager}/-/reload && echo reloaded")
     end = time.monotonic() + PATIENCE
