@@ -162,15 +162,18 @@ def main() -> None:
         time.sleep(SETTLED)
         transcript = Transcript(folder)
         steps(transcript, f"http://{prometheus}", f"http://{manager}", oncall)
-    PAGE.write_text("\n".join([*HEAD, *transcript.lines, measured_line(), ""]), "utf-8")
+    by_hand = "".join(PAGE.read_text("utf-8").partition(BY_HAND)[1:])
+    PAGE.write_text("\n".join([*HEAD, *transcript.lines, measured_line(), "", by_hand]), "utf-8")
 
 
+BY_HAND = "## A walk by hand\n"
+"""The part of the page that a person writes starts here."""
 HEAD = (
-    "# The first hour, as it was run",
+    "# The first hour: a transcript with times",
     "",
-    "`python benchmarks/new_user.py` runs these commands and writes this page. The fleet is simulated: three vLLM",
-    "pods, one of which hangs. Prometheus and Alertmanager are real, with the labels of kube-prometheus-stack and",
-    "the routes of others.",
+    "`python benchmarks/new_user.py` runs these commands and writes the transcript. The fleet is simulated: three vLLM",
+    "pods, one of which hangs. Prometheus and Alertmanager are real. The labels are those of kube-prometheus-stack, and",
+    "the Alertmanager configuration has routes of its own. [A walk by hand](#a-walk-by-hand) is at the end.",
     "Times in bold are minutes and seconds since the user started.",
 )
 
@@ -200,7 +203,7 @@ def steps(transcript: Transcript, prometheus: str, manager: str, oncall: Oncall)
     transcript.title("Dashboards")
     transcript.run("inferdoc dashboards build --provisioning --out boards | tail -2")
     transcript.run("inferdoc dashboards check --out boards")
-    transcript.lines += ["Then `kubectl apply -n monitoring -f boards/configmaps/`; this machine has no Grafana.", ""]
+    transcript.lines += ["Next: `kubectl apply -n monitoring -f boards/configmaps/`. Not tested: this machine has no Grafana.", ""]
 
 
 def stack_configuration(live: Live, manager: str) -> dict[str, Any]:

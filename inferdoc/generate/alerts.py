@@ -105,7 +105,7 @@ def merge_alerts(
     except OSError as error:
         raise InferdocError(f"{path}: cannot be read or written: {error.strerror}") from None
     empty = [str(each["name"]) for each in routing.receivers if len(each) == 1 and each["name"] not in receivers]
-    return [*remarks, *(f"receiver {name} has no integration: its alerts reach nobody" for name in empty)]
+    return [*remarks, *(f"receiver {name} has no integration: its alerts are not delivered" for name in empty)]
 
 
 def route_fragments(catalogue: Catalogue, rule_set: RuleSetName = "full") -> str:

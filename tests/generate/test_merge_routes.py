@@ -132,7 +132,7 @@ def test_what_clashes_is_one_line(text, receivers, said):
 
 def test_an_inhibition_of_theirs_that_holds_back_ours_is_named():
     assert put(theirs())[1] == [
-        'am.yml: inhibit_rules[0] may hold back alerts of inferdoc; add component!="inferdoc" to it'
+        'am.yml: inhibit_rules[0] may inhibit alerts of inferdoc; add component!="inferdoc" to it'
     ]
     other = theirs().replace('target_matchers: [severity="warning"', 'target_matchers: [component="kube"')
     assert put(other)[1] == []

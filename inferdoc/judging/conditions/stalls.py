@@ -138,7 +138,7 @@ def _stands(condition: Stall, context: Context, unit: Unit, usual: float, stall:
         reads += ", as many as were aborted when it stopped: the gauges may be stale"
     return Outcome(
         True,
-        f"{signal.title} stands at 0 (usually {figure(usual, signal.unit)}) while {reads}",
+        f"{signal.title} is 0 (usually {figure(usual, signal.unit)}) while {reads}",
         condition.signal,
         unit.name,
         signal.unit,
@@ -156,7 +156,7 @@ def explain(condition: Stall) -> str:
     """The condition in words."""
     stale = ", which was aborted: the gauge is stale" if condition.stale else ""
     lasts = f" for {condition.for_}" if condition.for_ else ""
-    return f"`{condition.signal}` stands at 0 while `{condition.work}` is above 0{lasts}{stale}"
+    return f"`{condition.signal}` is 0 while `{condition.work}` is above 0{lasts}{stale}"
 
 
 def promql(condition: Stall, rendering: Rendering) -> str | None:
