@@ -172,8 +172,8 @@ HEAD = (
     "# The first hour: a transcript with times",
     "",
     "`python benchmarks/new_user.py` runs these commands and writes the transcript. The fleet is simulated: three vLLM",
-    "pods, one of which hangs. Prometheus and Alertmanager are real. The labels are those of kube-prometheus-stack, and",
-    "the Alertmanager configuration has routes of its own. [A walk by hand](#a-walk-by-hand) is at the end.",
+    "pods, one of which hangs. Prometheus and Alertmanager are real. The labels are those of kube-prometheus-stack.",
+    "The Alertmanager configuration has routes of its own. [A walk by hand](#a-walk-by-hand) is at the end.",
     "Times in bold are minutes and seconds since the user started.",
 )
 
@@ -203,7 +203,7 @@ def steps(transcript: Transcript, prometheus: str, manager: str, oncall: Oncall)
     transcript.title("Dashboards")
     transcript.run("inferdoc dashboards build --provisioning --out boards | tail -2")
     transcript.run("inferdoc dashboards check --out boards")
-    transcript.lines += ["Next: `kubectl apply -n monitoring -f boards/configmaps/`. Not tested: this machine has no Grafana.", ""]
+    transcript.lines += ["Next: `kubectl apply -n monitoring -f boards/configmaps/`; this machine has no Grafana.", ""]
 
 
 def stack_configuration(live: Live, manager: str) -> dict[str, Any]:
