@@ -1,15 +1,15 @@
-"""Diagnoses by a Prometheus whose answers are faulty: is HEALTHY ever said of part of the data?
+"""Diagnose from a Prometheus with faulty answers, and count verdicts HEALTHY that rest on part of the data.
 
     python benchmarks/faulty_answers.py [--incidents 10] [--controls 10] [--answers 50] [--seed 1] [--only KIND]
 
-Recordings of fixtures are put into a real Prometheus. A proxy in this process asks it each query once and
-answers from memory, with one fault for each run of `inferdoc diagnose` (in this process too). What was lost on the way
-is what the last answer to a query lacks: an answer that came whole at the second try has lost nothing.
+A real Prometheus serves recordings of fixtures. A proxy in this process sends each query once, stores the answer, and
+adds one fault to each run of `inferdoc diagnose` (also in this process). Data is lost if the last answer to a query
+lacks it: an answer that is complete at the second try has lost nothing.
 
-`wrong`: HEALTHY, exit code 0, although what was lost could have mattered: in an incident anything; in a control a pod,
-a part of the time, or what the server itself calls incomplete. A family that is lost is to a reader an exporter without
-it, and every second point of a steady fleet shows the same: these count in incidents. The last row is not in the sum: a
-fleet of which a pod is in no answer, not even in `up`, is to a reader the fleet without that pod.
+`wrong`: HEALTHY, exit code 0, although the lost data could have mattered. In an incident all data can; in a control a
+pod, a part of the time, or data that the server reports as incomplete. A lost family looks like an exporter without it,
+and every second point of a steady fleet shows the same: both count in incidents only. The last row is not in the sum: a
+fleet without any answer about a pod, `up` included, looks like a smaller fleet.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ KINDS = (
     "pod without engine metrics", "pod in no answer, with a warning", "pod in half of the answers", "family",
     "family in half of the answers", "every second point", "first half of the time", "last half of the time",
     "warnings", "422", "503 from the middle on", "503 at the first try", "slow", "truncated",
-    "pod in no answer, without a word",
+    "pod in no answer, without a warning",
 )  # fmt: skip
 SILENT = KINDS[-1]
 OF_INCIDENTS = ("family", "family in half of the answers", "every second point")
@@ -109,7 +109,7 @@ class Fault:
         match self.kind:
             case "pod without engine metrics":
                 return None if of_pod and not query.removeprefix("min_over_time(").startswith(SCRAPE) else row
-            case "pod in no answer, with a warning" | "pod in no answer, without a word":
+            case "pod in no answer, with a warning" | "pod in no answer, without a warning":
                 return None if of_pod else row
             case "pod in half of the answers":
                 return None if of_pod and share < 0.5 else row

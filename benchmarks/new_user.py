@@ -161,16 +161,19 @@ def main() -> None:
         time.sleep(SETTLED)
         transcript = Transcript(folder)
         steps(transcript, f"http://{prometheus}", f"http://{manager}", oncall)
-    PAGE.write_text("\n".join([*HEAD, *transcript.lines, measured_line(), ""]), "utf-8")
+    by_hand = "".join(PAGE.read_text("utf-8").partition(BY_HAND)[1:])
+    PAGE.write_text("\n".join([*HEAD, *transcript.lines, measured_line(), "", by_hand]), "utf-8")
 
 
+BY_HAND = "## A walk by hand\n"
+"""The part of the page that a person writes starts here."""
 HEAD = (
-    "# The first hour, as it was run",
+    "# The first hour: a transcript with times",
     "",
-    "`python benchmarks/new_user.py` runs these commands and writes this page. The fleet is simulated: three vLLM",
-    "pods, one of which hangs. Prometheus and Alertmanager are real, with the labels of kube-prometheus-stack and",
-    "the routes of others.",
-    "Times in bold are minutes and seconds since the user began.",
+    "`python benchmarks/new_user.py` runs these commands and writes the transcript. The fleet is simulated: three vLLM",
+    "pods, one of which hangs. Prometheus and Alertmanager are real. The labels are those of kube-prometheus-stack.",
+    "The Alertmanager configuration has routes of its own. [A walk by hand](#a-walk-by-hand) is at the end.",
+    "Times in bold are minutes and seconds since the user started.",
 )
 
 
@@ -182,7 +185,7 @@ def steps(transcript: Transcript, prometheus: str, manager: str, oncall: Oncall)
         raise SystemExit(f"the diagnosis does not name {SCENARIO}")
     transcript.title("Load the rules that page")
     transcript.run("inferdoc alerts build --set pages --out rules > written.txt")
-    transcript.run("inferdoc alerts routes --merge alertmanager.yml --receiver inferdoc-page=oncall")
+    transcript.run("inferdoc alerts routes --set pages --merge alertmanager.yml --receiver inferdoc-page=oncall")
     transcript.run("amtool check-config alertmanager.yml | head -2")
     transcript.run(f"curl -sSf -X POST {prometheus}/-/reload && curl -sSf -X POST {manager}/-/reload && echo reloaded")
     end = time.monotonic() + PATIENCE
@@ -199,7 +202,7 @@ def steps(transcript: Transcript, prometheus: str, manager: str, oncall: Oncall)
     transcript.title("Dashboards")
     transcript.run("inferdoc dashboards build --provisioning --out boards | tail -2")
     transcript.run("inferdoc dashboards check --out boards")
-    transcript.lines += ["Then `kubectl apply -n monitoring -f boards/configmaps/`; this machine has no Grafana.", ""]
+    transcript.lines += ["Next: `kubectl apply -n monitoring -f boards/configmaps/`; this machine has no Grafana.", ""]
 
 
 def stack_configuration(live: Live, manager: str) -> dict[str, Any]:

@@ -50,6 +50,14 @@ def report_problems(problems: Iterable[str], summary: str) -> int:
 
 
 OUT = output_folder("alerts/generated")
+RULE_SET = click.option(
+    "--set",
+    "rule_set",
+    type=click.Choice(["pages", "standard", "full"]),
+    default="full",
+    show_default=True,
+    help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
+)
 
 
 @click.group("alerts", short_help="Alert rules, and Alertmanager routes.")
@@ -65,14 +73,7 @@ def alerts() -> None:
 @CHECK
 @RUNBOOK_BASE
 @click.option("--dashboard-base", metavar="URL", help="Address of Grafana, for `dashboard_url`.")
-@click.option(
-    "--set",
-    "rule_set",
-    type=click.Choice(["pages", "standard", "full"]),
-    default="full",
-    show_default=True,
-    help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
-)
+@RULE_SET
 def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: str | None, rule_set: Any) -> int:
     """Write recording rules, alert rules and the Alertmanager configuration.
 
@@ -106,11 +107,13 @@ def build(folder: Path, check: bool, runbook_base: str | None, dashboard_base: s
     metavar="OURS=THEIRS",
     help="Receiver of FILE to use for ours: inferdoc-page=oncall. Only with --merge.",
 )
-def routes(path: Path | None, receivers: tuple[str, ...]) -> int:
+@RULE_SET
+def routes(path: Path | None, receivers: tuple[str, ...], rule_set: Any) -> int:
     """Print the routes and inhibit rules, or put them into a configuration.
 
     They take alerts with component="inferdoc" only. Everything else in FILE stays as it is; a second merge replaces the
-    first. amtool checks the result where it is installed.
+    first. amtool checks the result where it is installed. --set leaves out the inhibit rules that no alert of the set
+    needs.
     """
     from inferdoc.generate.alerts import merge_alerts, route_fragments
 
@@ -118,12 +121,12 @@ def routes(path: Path | None, receivers: tuple[str, ...]) -> int:
     if path is None:
         if receivers:
             raise click.UsageError("--receiver requires --merge")
-        click.echo(route_fragments(catalogue), nl=False)
+        click.echo(route_fragments(catalogue, rule_set), nl=False)
         return 0
     pairs = [text.partition("=") for text in receivers]
     if any(not (ours and theirs) for ours, _, theirs in pairs):
         raise click.UsageError("--receiver: write OURS=THEIRS, such as inferdoc-page=oncall")
-    for line in merge_alerts(catalogue, path, {ours: theirs for ours, _, theirs in pairs}):
+    for line in merge_alerts(catalogue, path, {ours: theirs for ours, _, theirs in pairs}, rule_set):
         messages.note(line)
     click.echo(f"{path}: updated")
     return 0

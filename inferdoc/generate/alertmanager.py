@@ -314,7 +314,7 @@ def _holding_back(document: dict[str, Any], path: Path) -> Iterator[str]:
         matchers += tuple(Matcher(label, "=", value) for label, value in (rule.get("target_match") or {}).items())
         matchers += tuple(Matcher(label, "=~", value) for label, value in (rule.get("target_match_re") or {}).items())
         if any(_may_fit(matchers, severity) for severity in SEVERITIES):
-            yield f'{path}: inhibit_rules[{number}] may hold back alerts of inferdoc; add component!="inferdoc" to it'
+            yield f'{path}: inhibit_rules[{number}] may inhibit alerts of inferdoc; add component!="inferdoc" to it'
 
 
 def _may_fit(matchers: Sequence[Matcher], severity: str) -> bool:

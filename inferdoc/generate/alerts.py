@@ -16,7 +16,7 @@ from inferdoc.generate import promtool
 from inferdoc.generate.alertmanager import Inhibition, Routing, configuration, effect_inhibitions, load_routing, merged
 from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack import RECORDING, RULES, Pack, alerts_of, build_pack, build_rules, pack_problems
+from inferdoc.generate.pack import RECORDING, RULES, Pack, alerts_of, build_pack, pack_problems
 from inferdoc.generate.provisioning import RULES_FOLDER, prometheus_rules
 from inferdoc.generate.rule_sets import RuleSetName, cost_of_set
 from inferdoc.replacing import replace_file
@@ -87,13 +87,15 @@ def set_objects(catalogue: Catalogue, links: GeneratedLinks) -> dict[Path, str]:
     }
 
 
-def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str]) -> list[str]:
-    """Put our routes and inhibit rules into an Alertmanager configuration; returns remarks. receivers: name of ours ->
-    name of one that is there.
+def merge_alerts(
+    catalogue: Catalogue, path: Path, receivers: Mapping[str, str], rule_set: RuleSetName = "full"
+) -> list[str]:
+    """Put our routes and inhibit rules for a rule set into an Alertmanager configuration; returns remarks. receivers:
+    name of ours -> name of one that is there.
 
     Raises InferdocError where that is not possible; the file is then as it was.
     """
-    routing, inhibitions = _routes(catalogue)
+    routing, inhibitions = _routes(catalogue, rule_set)
     try:
         text, remarks = merged(path.read_text("utf-8"), path, routing, inhibitions, receivers)
         problems = check_text(text)
@@ -103,18 +105,18 @@ def merge_alerts(catalogue: Catalogue, path: Path, receivers: Mapping[str, str])
     except OSError as error:
         raise InferdocError(f"{path}: cannot be read or written: {error.strerror}") from None
     empty = [str(each["name"]) for each in routing.receivers if len(each) == 1 and each["name"] not in receivers]
-    return [*remarks, *(f"receiver {name} has no integration: its alerts reach nobody" for name in empty)]
+    return [*remarks, *(f"receiver {name} has no integration: its alerts are not delivered" for name in empty)]
 
 
-def route_fragments(catalogue: Catalogue) -> str:
-    """Our routes, receivers and inhibit rules as a configuration of their own."""
-    routing, inhibitions = _routes(catalogue)
+def route_fragments(catalogue: Catalogue, rule_set: RuleSetName = "full") -> str:
+    """Our routes, receivers and inhibit rules for a rule set as a configuration of their own."""
+    routing, inhibitions = _routes(catalogue, rule_set)
     return plain_yaml(configuration(routing, inhibitions))
 
 
-def _routes(catalogue: Catalogue) -> tuple[Routing, list[Inhibition]]:
-    causes, _ = build_rules(catalogue, GeneratedLinks())
-    return load_routing(catalogue.overlays), effect_inhibitions(causes.values(), catalogue.recipes)
+def _routes(catalogue: Catalogue, rule_set: RuleSetName) -> tuple[Routing, list[Inhibition]]:
+    pack = build_pack(catalogue, GeneratedLinks(), (), rule_set)
+    return load_routing(catalogue.overlays), effect_inhibitions(pack.rules, catalogue.recipes)
 
 
 def check_alerts(folder: Path) -> tuple[list[str], str]:

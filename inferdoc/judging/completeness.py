@@ -33,6 +33,8 @@ from inferdoc.words import how_many, lasting, some
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
 GAUGES = ("running", "waiting")
+LATENCIES = ("ttft_mean", "e2e_mean")
+"""A pod that finishes requests shows both."""
 NAMED = 3
 LATEST_SECONDS = 300.0
 """Prometheus shows a series for five minutes after its last sample: older data are no picture of the present."""
@@ -55,11 +57,13 @@ def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
 
 def without_some_metrics(view: View, scrapes: Sequence[Scrapes], listed: Collection[str]) -> list[str]:
     """The pods that show some of the metrics of an engine in the window, and lack one that pods of the same scrape job
-    show, or that the source lists and no pod shows. scrapes: of the window; listed: which of SIGNS have a series in the
-    source. A pod whose scrapes do not show is compared with all of its namespace. A pod without work may lack counters,
-    and one that is there for less than half of the window any."""
+    show, or that the source lists and no pod shows. scrapes: of the window; listed: which of SIGNS and LATENCIES have a
+    series in the source. A pod whose scrapes do not show is compared with all of its namespace. A pod without work may
+    lack counters, one that finishes requests in less than half of the window latencies, and one that is there for less
+    than half of it any."""
     shown = _shown(view)
     everywhere = {sign for signs in shown.values() for sign in signs}
+    absent = set(listed) - everywhere - {name for name in LATENCIES if _has_values(view, name)}
     jobs: dict[Key, tuple[str, ...]] = {}
     for target in scrapes:
         entity = Entity.of_labels(target.labels)
@@ -73,9 +77,11 @@ def without_some_metrics(view: View, scrapes: Sequence[Scrapes], listed: Collect
     for member, signs in shown.items():
         if 2 * max(sign.steps for sign in signs.values()) < longest:
             continue
-        expected = others[jobs.get(member, member[:2])] | (set(listed) - everywhere)
-        if not any(sign.works for sign in signs.values()):
+        expected = others[jobs.get(member, member[:2])] | absent
+        if not any(sign.working_steps for sign in signs.values()):
             expected &= set(GAUGES)
+        elif "request_rate" not in signs or 2 * signs["request_rate"].working_steps < longest:
+            expected -= set(LATENCIES)
         if not expected <= signs.keys():
             lacking.append(view.fleet.called(Entity.of(("cluster", "namespace", "pod"), member)))
     return sorted(set(lacking))
@@ -104,10 +110,10 @@ def _jobs_of_engines(targets: Sequence[tuple[Entity, Scrapes]], engines: Collect
 
 
 class _Sign(NamedTuple):
-    """One of SIGNS of a pod. steps: at how many steps of the window it is there; works: whether it shows any work."""
+    """One of SIGNS of a pod. steps: at how many steps of the window it is there; working_steps: and is above 0."""
 
     steps: int
-    works: bool
+    working_steps: int
 
 
 def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
@@ -121,14 +127,20 @@ def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
             inside = values[frame.begin :]
             if np.isfinite(inside).any():
                 signs, there = shown.setdefault(entity.member, {}), int(np.isfinite(inside).sum())
-                known = signs.get(name, _Sign(0, False))
-                signs[name] = _Sign(max(known.steps, there), known.works or bool(np.nanmax(inside) > 0))
+                known = signs.get(name, _Sign(0, 0))
+                signs[name] = _Sign(max(known.steps, there), max(known.working_steps, int((inside > 0).sum())))
     return shown
 
 
+def _has_values(view: View, name: str) -> bool:
+    """Whether any pod shows a signal in the window."""
+    matrix = view.frame.signals.get(name)
+    return matrix is not None and bool(np.isfinite(matrix.values[:, view.frame.begin :]).any())
+
+
 def listed_signs(catalogue: Catalogue, names: Collection[str]) -> set[str]:
-    """Which of SIGNS have their series among those of a source."""
-    readings = {sign: catalogue.signals[sign].readings for sign in SIGNS if sign in catalogue.signals}
+    """Which of SIGNS and LATENCIES have their series among those of a source."""
+    readings = {sign: catalogue.signals[sign].readings for sign in (*SIGNS, *LATENCIES) if sign in catalogue.signals}
     return {
         sign
         for sign, ways in readings.items()

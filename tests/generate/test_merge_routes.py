@@ -132,7 +132,7 @@ def test_what_clashes_is_one_line(text, receivers, said):
 
 def test_an_inhibition_of_theirs_that_holds_back_ours_is_named():
     assert put(theirs())[1] == [
-        'am.yml: inhibit_rules[0] may hold back alerts of inferdoc; add component!="inferdoc" to it'
+        'am.yml: inhibit_rules[0] may inhibit alerts of inferdoc; add component!="inferdoc" to it'
     ]
     other = theirs().replace('target_matchers: [severity="warning"', 'target_matchers: [component="kube"')
     assert put(other)[1] == []
@@ -149,3 +149,10 @@ def test_from_the_command_line(tmp_path):
     path.write_text("route: [", "utf-8")
     refused(call("alerts", "routes", "--merge", path), 2, "not YAML")
     assert path.read_text("utf-8") == "route: ["
+
+
+def test_a_small_rule_set_has_no_inhibit_rules_for_alerts_that_it_lacks():
+    rules = yaml.safe_load(call("alerts", "routes", "--set", "pages").out)["inhibit_rules"]
+    named = "\n".join(line for rule in rules for line in rule["source_matchers"] + rule["target_matchers"])
+    assert "InferdocEngineHung" in named and "InferdocLoraThrash" not in named
+    assert "InferdocLoraThrash" in call("alerts", "routes").out

@@ -93,14 +93,29 @@ def test_a_pod_whose_scrapes_do_not_show_is_compared_with_its_namespace(tmp_path
     assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", [PODS[1]])
 
 
-def test_metrics_that_the_source_lists_and_no_pod_shows_are_missing(tmp_path, monkeypatch):
-    text = fleet().only(lambda line: not line.startswith("vllm:num_requests_waiting{"))
+@pytest.mark.parametrize(
+    ("family", "listed"),
+    [
+        ("vllm:num_requests_waiting", "vllm:num_requests_waiting"),
+        ("vllm:e2e_request_latency_seconds", "vllm:e2e_request_latency_seconds_count"),
+    ],
+)
+def test_metrics_that_the_source_lists_and_no_pod_shows_are_missing(tmp_path, monkeypatch, family, listed):
+    text = fleet().only(lambda line: not line.startswith(family))
     source = open_source(store=stored(text, tmp_path))
     assert diagnose(source, since="6m").verdict == "healthy", "dropped by the scrape of every pod"
     names = source.raw.names
-    monkeypatch.setattr(source.raw, "names", lambda *span: names(*span) | {"vllm:num_requests_waiting"})
+    monkeypatch.setattr(source.raw, "names", lambda *span: names(*span) | {listed})
     answer = diagnose(source, since="6m")
     assert (answer.verdict, answer.coverage.pods_without_some_metrics) == ("unknown", list(PODS))
+
+
+def test_pods_that_finish_no_requests_need_no_latencies(tmp_path, monkeypatch):
+    text = recorded(*(Engine(pod, requests=0.0) for pod in PODS)).only(lambda line: "latency_seconds" not in line)
+    source = open_source(store=stored(text, tmp_path))
+    names = source.raw.names
+    monkeypatch.setattr(source.raw, "names", lambda *span: names(*span) | {"vllm:e2e_request_latency_seconds_count"})
+    assert diagnose(source, since="6m").coverage.pods_without_some_metrics == []
 
 
 def test_a_pod_without_work_may_lack_counters(tmp_path):

@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -109,3 +110,10 @@ def test_kubectl_runs_it_and_usage_says_so(tmp_path):
     done = subprocess.run([*words, "diagnose", "--help"], env=found, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("Usage: kubectl inferdoc diagnose")
+
+
+def test_the_readme_lists_every_extra_that_a_user_installs():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
+    table = [line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("| `")]
+    missing = {name for name in extras if not any(f"`{name}`" in line.split(" | ")[0] for line in table)}
+    assert missing == {"all", "dev", "docs", "release", "test"}
