@@ -24,6 +24,7 @@ from inferdoc.judging.view import Unit
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
+ROUTER_FAILURES, FAILED_SHARE = "router_error_share", "error_share"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -53,7 +54,7 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     roots = fold(causes, recipes, context.clock.window_steps)
     for root in roots:
         root.again = _again(root, context) if root.recipe.id in recipes and root.recipe.kind != "telemetry" else []
-    return Judgement(sorted(roots, key=lambda root: (-score(root), root.onset)), verdicts)
+    return Judgement(sorted(roots, key=lambda root: (not ongoing(root.last, context), -score(root), root.onset)), verdicts)
 
 
 def _again(cause: Cause, context: Context) -> list[Match]:
@@ -121,7 +122,9 @@ def _recovered(match: Match, context: Context) -> bool:
     if not match.recipe.recovers or ongoing(match.last, context):
         return False
     up = context.view.get(match.unit, "target_up")
-    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any() or _ended_by_itself(match, context):
+    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+        return False
+    if _ended_by_itself(match, context) or _failed_requests(match, context):
         return False
     slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
     if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
@@ -144,6 +147,17 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
     before = np.searchsorted(steps, match.onset - context.clock.out_steps, side="right") - 1
     seen = starts.values[steps[max(0, before) :]]
     return len(seen) > 1 and bool(seen[-1] > seen[0])
+
+
+def _failed_requests(match: Match, context: Context) -> bool:
+    """Whether requests failed at the router while a pod was away, more than before: no planned end, which drains."""
+    shares = context.view.get(match.unit, ROUTER_FAILURES)
+    if shares is None:
+        return False
+    limit = context.tiers.limit(FAILED_SHARE, match.unit.member.tier)
+    failing = np.nan_to_num(shares.values) > limit
+    begin = max(0, match.onset - context.clock.window_steps)
+    return bool(failing[begin : match.last + 1].any() and 2 * failing[:begin].sum() <= begin)
 
 
 def ongoing(last: int, context: Context) -> bool:
