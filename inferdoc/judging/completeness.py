@@ -217,7 +217,7 @@ def _of_signal(name: str, context: Context, units: Sequence[Unit]) -> Iterator[R
         yield Rising(name, among[place].name, middle, float(values[place, last]), unit_of, *moments)
 
 
-RATE = "request_rate"
+RATE, ROUTED = "request_rate", "router_request_rate"
 MISSED = 20.0
 """So many requests would have come by the usual rate: of random arrivals none comes with a chance of e^-20."""
 LEFT = 0.05
@@ -226,16 +226,49 @@ ABRUPT = 0.5
 """In the minutes before, so much of the usual rate still came: an evening ends by degrees."""
 
 
+FELL = 0.75
+"""Of the lowest rate before: less than the usual ups and downs of traffic leave."""
+CHANCE = 5.0
+"""Standard deviations of a Poisson count."""
+
+
 def stopped(context: Context, units: Sequence[Unit]) -> Stopped | None:
     """The model, of some units, whose requests stopped and have not come back by the end of the window; of several the
-    busiest."""
+    busiest. If no router shows what clients send, also one whose requests fell at once below all that it had before."""
     families: dict[Family, list[np.ndarray]] = {}
+    routed = set()
     for unit in units:
-        series = context.view.get(unit, RATE)
+        series, family = context.view.get(unit, RATE), unit.member.pool.family
         if series is not None:
-            families.setdefault(unit.member.pool.family, []).append(series.values)
-    found = [one for family, rows in families.items() if (one := _of_family(context, family, rows)) is not None]
-    return max(found, key=lambda one: one.before, default=None)
+            families.setdefault(family, []).append(series.values)
+        if context.view.get(unit, ROUTED) is not None:
+            routed.add(family)
+    found = []
+    for family, rows in families.items():
+        one = _of_family(context, family, rows)
+        found.append(_fallen(context, family, rows) if one is None and family not in routed else one)
+    return max((one for one in found if one is not None), key=lambda one: one.before, default=None)
+
+
+def _fallen(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped | None:
+    view, clock = context.view, context.clock
+    values = rows_of(rows)
+    known = np.flatnonzero(np.isfinite(values).any(axis=0))
+    rate, need, window = np.nansum(values[:, known], axis=0), clock.least_baseline, clock.window_steps
+    if len(rate) < 2 * need + clock.out_steps:
+        return None
+    lowest = np.minimum.accumulate(np.median(sliding_window_view(rate, need), axis=1))
+    most_left = np.maximum.accumulate(rate[::-1])[::-1]
+    for begin in range(need + window, len(rate) - clock.out_steps - window):
+        low, over = float(lowest[begin - window - need]), rate[begin + window :]
+        if most_left[begin + window] > FELL * low or rate[begin - window] < low:
+            continue
+        expected = low * len(over) * view.step_seconds
+        pause = max((stop - start for start, stop in runs(rate[: begin - window] <= FELL * low)), default=0)
+        unusual = expected - over.sum() * view.step_seconds > CHANCE * expected**0.5
+        if unusual and len(over) >= LONGEST_GAP_FACTOR * pause:
+            return Stopped(family[2], low, stamp(view.time_at(int(known[begin]))), float(over.mean()))
+    return None
 
 
 def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped | None:

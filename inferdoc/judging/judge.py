@@ -35,7 +35,7 @@ be the fault itself from end to end, and healthy in comparison with itself."""
 
 @dataclass
 class Judgement:
-    """roots: best first; verdicts by recipe id and unit."""
+    """roots: those that last first, best first; verdicts by recipe id and unit."""
 
     roots: list[Cause]
     verdicts: dict[str, dict[Unit, Verdict]] = field(default_factory=dict)
@@ -54,7 +54,8 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     roots = fold(causes, recipes, context.clock.window_steps)
     for root in roots:
         root.again = _again(root, context) if root.recipe.id in recipes and root.recipe.kind != "telemetry" else []
-    return Judgement(sorted(roots, key=lambda root: (not ongoing(root.last, context), -score(root), root.onset)), verdicts)
+    roots.sort(key=lambda root: (not ongoing(root.last, context), -score(root), root.onset))
+    return Judgement(roots, verdicts)
 
 
 def _again(cause: Cause, context: Context) -> list[Match]:
