@@ -141,11 +141,6 @@ def silent_pods(names: Sequence[str]) -> str:
     return f"no engine metrics from {some(names, NAMED)}, although scrapes succeed"
 
 
-def partly_silent_pods(names: Sequence[str]) -> str:
-    """The text about pods without some metrics."""
-    return f"some engine metrics are missing from {some(names, NAMED)}, although scrapes succeed"
-
-
 def unread_engine(names: UnreadNames) -> str:
     """What is reported of an engine whose names nobody declared."""
     near = f" (nearest known: {names.nearest})" if names.nearest else ""
@@ -161,7 +156,8 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
     if answer.coverage.pods_without_metrics:
         missing.append(silent_pods(answer.coverage.pods_without_metrics))
     if answer.coverage.pods_without_some_metrics:
-        missing.append(partly_silent_pods(answer.coverage.pods_without_some_metrics))
+        pods = some(answer.coverage.pods_without_some_metrics, NAMED)
+        missing.append(f"some engine metrics are missing from {pods}, although scrapes succeed")
     missing += [unread_engine(names) for names in answer.coverage.not_understood if names.hidden]
     window = answer.window
     if window.newest is not None:
@@ -236,30 +232,27 @@ def stopped(context: Context, units: Sequence[Unit]) -> Stopped | None:
     """The model, of some units, whose requests stopped and have not come back by the end of the window; of several the
     busiest. If no router shows what clients send, also one whose requests fell at once below all that it had before."""
     families: dict[Family, list[np.ndarray]] = {}
-    routed = set()
     for unit in units:
-        series, family = context.view.get(unit, RATE), unit.member.pool.family
+        series = context.view.get(unit, RATE)
         if series is not None:
-            families.setdefault(family, []).append(series.values)
-        if context.view.get(unit, ROUTED) is not None:
-            routed.add(family)
+            families.setdefault(unit.member.pool.family, []).append(series.values)
+    routed = {unit.member.pool.family for unit in units if context.view.get(unit, ROUTED) is not None}
     found = []
     for family, rows in families.items():
-        one = _of_family(context, family, rows)
-        found.append(_fallen(context, family, rows) if one is None and family not in routed else one)
+        values = rows_of(rows)
+        known = np.flatnonzero(np.isfinite(values).any(axis=0))
+        rate = np.nansum(values[:, known], axis=0)
+        if len(rate) > context.clock.least_baseline:
+            one = _ended(context, family[2], rate, known)
+            found.append(_fallen(context, family[2], rate, known) if one is None and family not in routed else one)
     return max((one for one in found if one is not None), key=lambda one: one.before, default=None)
 
 
-def _fallen(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped | None:
-    view, clock = context.view, context.clock
-    values = rows_of(rows)
-    known = np.flatnonzero(np.isfinite(values).any(axis=0))
-    rate, need, window = np.nansum(values[:, known], axis=0), clock.least_baseline, clock.window_steps
-    if len(rate) < 2 * need + clock.out_steps:
-        return None
+def _fallen(context: Context, model: str, rate: np.ndarray, known: np.ndarray) -> Stopped | None:
+    view, need, window = context.view, context.clock.least_baseline, context.clock.window_steps
     lowest = np.minimum.accumulate(np.median(sliding_window_view(rate, need), axis=1))
     most_left = np.maximum.accumulate(rate[::-1])[::-1]
-    for begin in range(need + window, len(rate) - clock.out_steps - window):
+    for begin in range(need + window, len(rate) - context.clock.out_steps - window):
         low, over = float(lowest[begin - window - need]), rate[begin + window :]
         if most_left[begin + window] > FELL * low or rate[begin - window] < low:
             continue
@@ -267,17 +260,12 @@ def _fallen(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped
         pause = max((stop - start for start, stop in runs(rate[: begin - window] <= FELL * low)), default=0)
         unusual = expected - over.sum() * view.step_seconds > CHANCE * expected**0.5
         if unusual and len(over) >= LONGEST_GAP_FACTOR * pause:
-            return Stopped(family[2], low, stamp(view.time_at(int(known[begin]))), float(over.mean()))
+            return Stopped(model, low, stamp(view.time_at(int(known[begin]))), float(over.mean()))
     return None
 
 
-def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped | None:
+def _ended(context: Context, model: str, rate: np.ndarray, known: np.ndarray) -> Stopped | None:
     view, clock = context.view, context.clock
-    values = rows_of(rows)
-    known = np.flatnonzero(np.isfinite(values).any(axis=0))
-    rate = np.nansum(values[:, known], axis=0)
-    if len(rate) <= clock.least_baseline:
-        return None
     usual = float(np.median(sliding_window_view(rate, clock.least_baseline), axis=1).max())
     pauses = runs(rate <= LEFT * usual)
     if not pauses or pauses[-1][1] != len(known):
@@ -290,4 +278,4 @@ def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stop
         return None
     if lasts < LONGEST_GAP_FACTOR * pause or usual * lasts * view.step_seconds < MISSED:
         return None
-    return Stopped(family[2], usual, stamp(view.time_at(int(known[begin]))))
+    return Stopped(model, usual, stamp(view.time_at(int(known[begin]))))

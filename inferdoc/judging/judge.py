@@ -17,7 +17,6 @@ from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group, score
 from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
-from inferdoc.judging.scan.model import Family
 from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Unit
 
@@ -105,11 +104,8 @@ def _nearest(matches: list[Match], context: Context) -> list[Match]:
         match.above = all(_is_wide(e.outcome.signal, context) for e in match.evidence if e.role == "harm")
     affected = {m.unit.member.pool.family for m in odd if not m.above}
     first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(odd) if m.above}
-    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, affected, first)]
-
-
-def _is_place(pool: Pool, affected: set[Family], first: Mapping[Family, Pool]) -> bool:
-    return pool.family not in affected and first[pool.family] == pool
+    places = {pool for family, pool in first.items() if family not in affected}
+    return [m for m in matches if not m.above or m.unit.member.pool in places]
 
 
 def _is_wide(signal: str, context: Context) -> bool:
