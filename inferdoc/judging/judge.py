@@ -166,8 +166,14 @@ def ongoing(last: int, context: Context) -> bool:
 def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
     """Some unit (of all, or of these) has both traffic and one latency or progress signal in the window (else the
     verdict is unknown)."""
-    among = context.view.units if units is None else units
-    return any(_busy(context, unit) and _readable(context, unit) for unit in among)
+    view = context.view
+    among = view.units if units is None else units
+    for unit in among:
+        seen = [series for name in ("running", "waiting", *PROGRESS) if (series := view.get(unit, name)) is not None]
+        busy = any((np.nan_to_num(series.values[view.begin :]) > 0).any() for series in seen)
+        if busy and any(view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY)):
+            return True
+    return False
 
 
 def short_of_steps(context: Context) -> int:
@@ -185,13 +191,3 @@ def short_of_steps(context: Context) -> int:
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))
     longest = max((int(np.isfinite(series.values[begin:]).sum()) for series in seen if series is not None), default=0)
     return max(0, need - longest)
-
-
-def _busy(context: Context, unit: Unit) -> bool:
-    begin = context.view.begin
-    seen = (context.view.get(unit, name) for name in ("running", "waiting", *PROGRESS))
-    return any(series is not None and bool((np.nan_to_num(series.values[begin:]) > 0).any()) for series in seen)
-
-
-def _readable(context: Context, unit: Unit) -> bool:
-    return any(context.view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY))
