@@ -80,11 +80,9 @@ def summarise(
         )
     if verdict == "unknown" and stopped is not None:
         of = f" for model {stopped.model}" if stopped.model else ""
-        fewer = f"Only {figure(stopped.left, '1/s')} of requests arrive" if stopped.left else "No requests arrive"
         return (
-            f"{fewer}{of} since {_to_seconds(stopped.since)}, after {figure(stopped.before, '1/s')}. The "
-            f"engines {'work' if stopped.left else 'are idle'}. Whether clients left or cannot get through is not "
-            "visible here: check the gateway, and "
+            f"No requests arrive{of} since {_to_seconds(stopped.since)}, after {figure(stopped.before, '1/s')}. The "
+            "engines are idle. Whether clients left or cannot get through is not visible here: check the gateway, and "
             "send one request through it (inferdoc probe URL)."
         )
     if verdict == "unknown" and ask_again is not None and first_look:

@@ -213,7 +213,7 @@ def _of_signal(name: str, context: Context, units: Sequence[Unit]) -> Iterator[R
         yield Rising(name, among[place].name, middle, float(values[place, last]), unit_of, *moments)
 
 
-RATE, ROUTED = "request_rate", "router_request_rate"
+RATE = "request_rate"
 MISSED = 20.0
 """So many requests would have come by the usual rate: of random arrivals none comes with a chance of e^-20."""
 LEFT = 0.05
@@ -222,50 +222,25 @@ ABRUPT = 0.5
 """In the minutes before, so much of the usual rate still came: an evening ends by degrees."""
 
 
-FELL = 0.75
-"""Of the lowest rate before: less than the usual ups and downs of traffic leave."""
-CHANCE = 5.0
-"""Standard deviations of a Poisson count."""
-
-
 def stopped(context: Context, units: Sequence[Unit]) -> Stopped | None:
     """The model, of some units, whose requests stopped and have not come back by the end of the window; of several the
-    busiest. If no router shows what clients send, also one whose requests fell at once below all that it had before."""
+    busiest."""
     families: dict[Family, list[np.ndarray]] = {}
     for unit in units:
         series = context.view.get(unit, RATE)
         if series is not None:
             families.setdefault(unit.member.pool.family, []).append(series.values)
-    routed = {unit.member.pool.family for unit in units if context.view.get(unit, ROUTED) is not None}
-    found = []
-    for family, rows in families.items():
-        values = rows_of(rows)
-        known = np.flatnonzero(np.isfinite(values).any(axis=0))
-        rate = np.nansum(values[:, known], axis=0)
-        if len(rate) > context.clock.least_baseline:
-            one = _ended(context, family[2], rate, known)
-            found.append(_fallen(context, family[2], rate, known) if one is None and family not in routed else one)
-    return max((one for one in found if one is not None), key=lambda one: one.before, default=None)
+    found = [one for family, rows in families.items() if (one := _of_family(context, family, rows)) is not None]
+    return max(found, key=lambda one: one.before, default=None)
 
 
-def _fallen(context: Context, model: str, rate: np.ndarray, known: np.ndarray) -> Stopped | None:
-    view, need, window = context.view, context.clock.least_baseline, context.clock.window_steps
-    lowest = np.minimum.accumulate(np.median(sliding_window_view(rate, need), axis=1))
-    most_left = np.maximum.accumulate(rate[::-1])[::-1]
-    for begin in range(need + window, len(rate) - context.clock.out_steps - window):
-        low, over = float(lowest[begin - window - need]), rate[begin + window :]
-        if most_left[begin + window] > FELL * low or rate[begin - window] < low:
-            continue
-        expected = low * len(over) * view.step_seconds
-        pause = max((stop - start for start, stop in runs(rate[: begin - window] <= FELL * low)), default=0)
-        unusual = expected - over.sum() * view.step_seconds > CHANCE * expected**0.5
-        if unusual and len(over) >= LONGEST_GAP_FACTOR * pause:
-            return Stopped(model, low, stamp(view.time_at(int(known[begin]))), float(over.mean()))
-    return None
-
-
-def _ended(context: Context, model: str, rate: np.ndarray, known: np.ndarray) -> Stopped | None:
+def _of_family(context: Context, family: Family, rows: list[np.ndarray]) -> Stopped | None:
     view, clock = context.view, context.clock
+    values = rows_of(rows)
+    known = np.flatnonzero(np.isfinite(values).any(axis=0))
+    rate = np.nansum(values[:, known], axis=0)
+    if len(rate) <= clock.least_baseline:
+        return None
     usual = float(np.median(sliding_window_view(rate, clock.least_baseline), axis=1).max())
     pauses = runs(rate <= LEFT * usual)
     if not pauses or pauses[-1][1] != len(known):
@@ -278,4 +253,4 @@ def _ended(context: Context, model: str, rate: np.ndarray, known: np.ndarray) ->
         return None
     if lasts < LONGEST_GAP_FACTOR * pause or usual * lasts * view.step_seconds < MISSED:
         return None
-    return Stopped(model, usual, stamp(view.time_at(int(known[begin]))))
+    return Stopped(family[2], usual, stamp(view.time_at(int(known[begin]))))

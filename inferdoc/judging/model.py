@@ -409,12 +409,11 @@ class Persistent(msgspec.Struct):
 
 
 class Stopped(msgspec.Struct):
-    """Traffic of a model that stopped, or fell, from one minute to the next. before, left: requests/s."""
+    """Traffic of a model that stopped from one minute to the next. before: requests/s that were usual."""
 
     model: str
     before: float
     since: str
-    left: float = 0.0
 
 
 UnknownKind = Literal["container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle"]
