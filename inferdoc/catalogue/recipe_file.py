@@ -3,7 +3,7 @@ it that the judge evaluates."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,7 +151,7 @@ def resolved(
         return tuple(dictionary.condition(name) for name in names)
 
     same: dict[str, Any] = {name: getattr(file, name) for name in SAME}
-    return Recipe(
+    recipe = Recipe(
         **same,
         next_steps=tuple(step_of(use, actions) for use in file.next_steps),
         symptoms=_needed(file, dictionary),
@@ -163,6 +163,7 @@ def resolved(
         pool_share=None if file.pool_share is None else tiers.thresholds[file.pool_share].value,
         critical_when=None if file.critical_when is None else dictionary.condition(file.critical_when),
     )
+    return _by_kind_of_impact(recipe) if recipe.kind == "unexplained" else recipe
 
 
 def _needed(file: RecipeFile, dictionary: Dictionary) -> tuple[Condition, ...]:
@@ -176,6 +177,18 @@ def _witnessed(group: WitnessGroup, dictionary: Dictionary) -> Condition:
     if group.k_of is not None:
         return KOf(parts, group.k_of)
     return parts[0] if len(parts) == 1 else AnyOf(parts)
+
+
+def _by_kind_of_impact(recipe: Recipe) -> Recipe:
+    """The recipe for impact without a known cause, which is evaluated once for each kind of impact."""
+    symptoms = (AnyOf(tuple(_alternatives([each]))) if isinstance(each, AnyOf) else each for each in recipe.symptoms)
+    return structs.replace(recipe, symptoms=tuple(symptoms), harm=tuple(_alternatives(recipe.harm)))
+
+
+def _alternatives(conditions: Iterable[Condition]) -> Iterator[Condition]:
+    """Each of these, and of one that is any of several, each of the several."""
+    for condition in conditions:
+        yield from _alternatives(condition.parts) if isinstance(condition, AnyOf) else (condition,)
 
 
 def _excluded(exclusion: Exclusion, dictionary: Dictionary, files: Mapping[str, RecipeFile]) -> Condition:

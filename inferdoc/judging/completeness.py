@@ -153,11 +153,6 @@ def silent_pods(names: Sequence[str]) -> str:
     return f"no engine metrics from {some(names, NAMED)}, although scrapes succeed"
 
 
-def partly_silent_pods(names: Sequence[str]) -> str:
-    """The text about pods without some metrics."""
-    return f"some engine metrics are missing from {some(names, NAMED)}, although scrapes succeed"
-
-
 def unread_engine(names: UnreadNames) -> str:
     """What is reported of an engine whose names nobody declared."""
     near = f" (nearest known: {names.nearest})" if names.nearest else ""
@@ -173,7 +168,8 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
     if answer.coverage.pods_without_metrics:
         missing.append(silent_pods(answer.coverage.pods_without_metrics))
     if answer.coverage.pods_without_some_metrics:
-        missing.append(partly_silent_pods(answer.coverage.pods_without_some_metrics))
+        pods = some(answer.coverage.pods_without_some_metrics, NAMED)
+        missing.append(f"some engine metrics are missing from {pods}, although scrapes succeed")
     missing += [unread_engine(names) for names in answer.coverage.not_understood if names.hidden]
     window = answer.window
     if window.newest is not None:

@@ -22,7 +22,6 @@ from inferdoc.judging.model import (
     Diagnosis,
     Elsewhere,
     FocusInfo,
-    NotJudged,
     PhaseSplit,
     SourceInfo,
     Timing,
@@ -52,7 +51,7 @@ class DiagnosisWithSeries(Diagnosis, dict=True):
 def document(judged: Judged) -> DiagnosisWithSeries:
     """The document of what was judged."""
     session, context, rhythm = judged.session, judged.context, judged.rhythm
-    view, grid, focus = context.view, session.frame.grid, session.focus
+    view, grid, focus, seen = context.view, session.frame.grid, session.focus, session.visibility
     roots = [root for root in judged.roots if focus.concerns(root)]
     events = find_events(context, session.scrapes, session.catalogue.markers, session.infos)
     events += rhythm.events if rhythm else []
@@ -92,7 +91,7 @@ def document(judged: Judged) -> DiagnosisWithSeries:
         ),
         phases=split_phases(view, hit, roots[0].onset if roots else None),
         findings=findings,
-        not_judged=_not_judged(judged),
+        not_judged=not_judged(judged.judgement, seen) if view.units else nothing_to_judge(seen),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events if _is_about(e, focus)],
         coverage=replace(
             coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
@@ -127,11 +126,6 @@ def _maker(judged: Judged, events: Sequence[Event]) -> FindingMaker:
         session.engines,
         source.stored if isinstance(source, Identified) else frozenset(),
     )
-
-
-def _not_judged(judged: Judged) -> list[NotJudged]:
-    visibility = judged.session.visibility
-    return not_judged(judged.judgement, visibility) if judged.context.view.units else nothing_to_judge(visibility)
 
 
 def unread_names(source: Source, names: Collection[str]) -> list[UnreadNames]:

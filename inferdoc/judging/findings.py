@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from msgspec import structs
@@ -78,37 +78,27 @@ class Links:
         return f"{board}?var-namespace={cause.pool.namespace}&var-model_name={cause.pool.model}"
 
 
+@dataclass(frozen=True)
 class FindingMaker:
     """Builds findings from roots. events: everything that changed in the window; older_than: the vLLM release that the
     engines are older than, where their pages show it; places: where steps are to be done; server: the address of the
     Prometheus that was read, if one was; settings: what the engines show of theirs; engines: which there are; stored:
     the labels of their series, as the source has them."""
 
-    def __init__(
-        self,
-        context: Context,
-        judgement: Judgement,
-        recipes: Mapping[str, Recipe],
-        events: Sequence[Event],
-        links: Links,
-        traits: Traits | None = None,
-        flags: Flags | None = None,
-        older_than: str | None = None,
-        calibration: Calibration | None = None,
-        places: Places | None = None,
-        server: str | None = None,
-        settings: Settings | None = None,
-        engines: Sequence[Exporter] = (),
-        stored: frozenset[str] = frozenset(),
-    ) -> None:
-        self.engines, self.stored = engines, stored
-        self.places, self.server = places or Places(), server
-        self.settings = settings or {}
-        self.calibration = calibration
-        self.flags, self.older_than = flags or Flags(), older_than
-        self.traits = traits or {}
-        self.context, self.judgement, self.recipes, self.events, self.links = context, judgement, recipes, events, links
-        self.rendering = Rendering(context.signals, context.tiers)
+    context: Context
+    judgement: Judgement
+    recipes: Mapping[str, Recipe]
+    events: Sequence[Event]
+    links: Links
+    traits: Traits = field(default_factory=dict)
+    flags: Flags = field(default_factory=Flags)
+    older_than: str | None = None
+    calibration: Calibration | None = None
+    places: Places = field(default_factory=Places)
+    server: str | None = None
+    settings: Settings = field(default_factory=dict)
+    engines: Sequence[Exporter] = ()
+    stored: frozenset[str] = frozenset()
 
     def make(self, cause: Cause) -> Finding:
         """The finding of one root."""

@@ -104,14 +104,11 @@ def _is_scraped(pod: str, selected: FleetFilter, scrapes: Iterable[Scrapes]) -> 
 
 def _nobody(name: str, value: str, names: Collection[str]) -> str:
     """One line: what nobody is called, and the names there are, nearest first."""
-    known = sorted({each for each in names if each}, key=lambda each: (-_likeness(value, each), each))
+    likeness = {each: difflib.SequenceMatcher(None, value, each).ratio() for each in names if each}
+    known = sorted(likeness, key=lambda each: (-likeness[each], each))
     if not known:
         return f"--{name} {value}: nothing in the source tells the {name} of a pod; leave it out"
     return f"--{name} {value}: no such {name} in the window; known here: {some(known, MOST_NAMES)}"
-
-
-def _likeness(one: str, other: str) -> float:
-    return difflib.SequenceMatcher(None, one, other).ratio()
 
 
 def lost_peers(match: Sequence[Matcher], fleet: Fleet, scrapes: Sequence[Scrapes]) -> str | None:

@@ -17,13 +17,13 @@ from inferdoc.judging.context import Context
 from inferdoc.judging.fold import Cause, fold, group, score
 from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
-from inferdoc.judging.scan.model import Family
 from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
+ROUTER_FAILURES, FAILED_SHARE = "router_error_share", "error_share"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
 
@@ -34,7 +34,7 @@ be the fault itself from end to end, and healthy in comparison with itself."""
 
 @dataclass
 class Judgement:
-    """roots: best first; verdicts by recipe id and unit."""
+    """roots: those that last first, best first; verdicts by recipe id and unit."""
 
     roots: list[Cause]
     verdicts: dict[str, dict[Unit, Verdict]] = field(default_factory=dict)
@@ -53,7 +53,8 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     roots = fold(causes, recipes, context.clock.window_steps)
     for root in roots:
         root.again = _again(root, context) if root.recipe.id in recipes and root.recipe.kind != "telemetry" else []
-    return Judgement(sorted(roots, key=lambda root: (-score(root), root.onset)), verdicts)
+    roots.sort(key=lambda root: (not ongoing(root.last, context), -score(root), root.onset))
+    return Judgement(roots, verdicts)
 
 
 def _again(cause: Cause, context: Context) -> list[Match]:
@@ -114,11 +115,8 @@ def _nearest(matches: list[Match], context: Context) -> list[Match]:
         match.above = all(_is_wide(e.outcome.signal, context) for e in match.evidence if e.role == "harm")
     affected = {m.unit.member.pool.family for m in odd if not m.above}
     first = {m.unit.member.pool.family: m.unit.member.pool for m in reversed(odd) if m.above}
-    return [m for m in matches if not m.above or _is_place(m.unit.member.pool, affected, first)]
-
-
-def _is_place(pool: Pool, affected: set[Family], first: Mapping[Family, Pool]) -> bool:
-    return pool.family not in affected and first[pool.family] == pool
+    places = {pool for family, pool in first.items() if family not in affected}
+    return [m for m in matches if not m.above or m.unit.member.pool in places]
 
 
 def _is_wide(signal: str, context: Context) -> bool:
@@ -132,7 +130,9 @@ def _recovered(match: Match, context: Context) -> bool:
     if not match.recipe.recovers or ongoing(match.last, context):
         return False
     up = context.view.get(match.unit, "target_up")
-    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any() or _ended_by_itself(match, context):
+    if up is None or not (np.nan_to_num(up.values[match.last + 1 :]) > 0).any():
+        return False
+    if _ended_by_itself(match, context) or _failed_requests(match, context):
         return False
     slower = all(e.outcome.signal in SLOWER for e in match.evidence if e.role == "harm")
     if not slower and not (up.values[match.onset : match.last + 1] < 0.5).any():  # work was lost otherwise
@@ -157,6 +157,17 @@ def _ended_by_itself(match: Match, context: Context) -> bool:
     return len(seen) > 1 and bool(seen[-1] > seen[0])
 
 
+def _failed_requests(match: Match, context: Context) -> bool:
+    """Whether requests failed at the router while a pod was away, more than before: no planned end, which drains."""
+    shares = context.view.get(match.unit, ROUTER_FAILURES)
+    if shares is None:
+        return False
+    limit = context.tiers.limit(FAILED_SHARE, match.unit.member.tier)
+    failing = np.nan_to_num(shares.values) > limit
+    begin = max(0, match.onset - context.clock.window_steps)
+    return bool(failing[begin : match.last + 1].any() and 2 * failing[:begin].sum() <= begin)
+
+
 def ongoing(last: int, context: Context) -> bool:
     """Whether an episode that was last seen at this step lasts to the newest sample: what is normal since is shorter
     than a deviation. Data that end are no end of it."""
@@ -166,8 +177,14 @@ def ongoing(last: int, context: Context) -> bool:
 def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
     """Some unit (of all, or of these) has both traffic and one latency or progress signal in the window (else the
     verdict is unknown)."""
-    among = context.view.units if units is None else units
-    return any(_busy(context, unit) and _readable(context, unit) for unit in among)
+    view = context.view
+    among = view.units if units is None else units
+    for unit in among:
+        seen = [series for name in ("running", "waiting", *PROGRESS) if (series := view.get(unit, name)) is not None]
+        busy = any((np.nan_to_num(series.values[view.begin :]) > 0).any() for series in seen)
+        if busy and any(view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY)):
+            return True
+    return False
 
 
 def short_of_steps(context: Context) -> int:
@@ -185,13 +202,3 @@ def short_of_steps(context: Context) -> int:
     seen = (context.view.get(unit, name) for unit in context.view.units for name in (*PROGRESS, *LATENCY))
     longest = max((int(np.isfinite(series.values[begin:]).sum()) for series in seen if series is not None), default=0)
     return max(0, need - longest)
-
-
-def _busy(context: Context, unit: Unit) -> bool:
-    begin = context.view.begin
-    seen = (context.view.get(unit, name) for name in ("running", "waiting", *PROGRESS))
-    return any(series is not None and bool((np.nan_to_num(series.values[begin:]) > 0).any()) for series in seen)
-
-
-def _readable(context: Context, unit: Unit) -> bool:
-    return any(context.view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY))

@@ -323,7 +323,8 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, aff
     proof is there. A stored baseline cannot show what changed between it and the window, and a handful of scrapes
     proves nothing. possible: the recipe can say no more, or an optional signal is absent."""
     level = 2
-    if match.doubts or match.from_start or affected_before or _by_stored(context) or context.clock.rarely_scraped:
+    by_stored = context.view.lead is not None and context.view.lead_kind == "stored"
+    if match.doubts or match.from_start or affected_before or by_stored or context.clock.rarely_scraped:
         level = 1
     if recipe.support and not any(e.role == "support" for e in match.evidence):
         level = min(level, 1)
@@ -337,10 +338,6 @@ def _certainty(recipe: Recipe, match: Match, proved: bool, context: Context, aff
     ):
         level = 0
     return CERTAINTIES[min(level, CERTAINTIES.index(recipe.most_certain))]
-
-
-def _by_stored(context: Context) -> bool:
-    return context.view.lead is not None and context.view.lead_kind == "stored"
 
 
 def _stages(recipe: Recipe, context: Context, unit: Unit) -> list[Reached]:

@@ -15,6 +15,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 from inferdoc.fleet.workloads import ORDINAL, REPLICA_SET, REPLICA_SET_POD, workload
 from inferdoc.judging.advice import NAME, needed_replicas, pool_size, without_numbers
@@ -141,10 +142,6 @@ def _labels_selected(places: Places, context: Context, match: Match) -> str:
     return f"$(for kind in services inferencepools; do {get}; done)"
 
 
-def _labels_saved(places: Places, context: Context, match: Match) -> str:
-    return _required(places, context, match, f"{{.metadata.annotations.{SAVED}}}")
-
-
 def _port(places: Places, context: Context, match: Match) -> str:
     """The port of the API server, which is that of its metrics."""
     port = match.unit.member.instance.rpartition(":")[2]
@@ -192,10 +189,6 @@ def _gpu(places: Places, context: Context, match: Match) -> str:
     return ""
 
 
-def _replicas_now(places: Places, context: Context, match: Match) -> str:
-    return str(pool_size(context, match))
-
-
 def _replicas_desired(places: Places, context: Context, match: Match) -> str:
     """Arrivals over what a replica finishes, with room to spare, where that is more; else one more than there are."""
     return str(max(pool_size(context, match) + 1, needed_replicas(context, match) or 0))
@@ -208,13 +201,13 @@ PLACES: dict[str, Callable[[Places, Context, Match], str]] = {
     "uncordon": _uncordon,
     "labels_now": _labels_now,
     "labels_selected": _labels_selected,
-    "labels_saved": _labels_saved,
+    "labels_saved": partial(_required, path=f"{{.metadata.annotations.{SAVED}}}"),
     "port": _port,
     "workload": _workload,
     "hpa": _hpa,
     "router": _router,
     "gpu": _gpu,
-    "replicas_now": _replicas_now,
+    "replicas_now": lambda places, context, match: str(pool_size(context, match)),
     "replicas_desired": _replicas_desired,
 }
 """What steps may name in braces besides the numbers of `advice`. `ns` is a flag with a space before it, or nothing."""

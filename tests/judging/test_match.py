@@ -298,6 +298,23 @@ def test_an_outage_after_which_the_container_was_started_again_was_a_crash(start
     assert len(judged(OUTAGE, rows)[0].roots) == found
 
 
+@pytest.mark.parametrize(
+    ("failing", "found"),
+    [(step(0, 0.03, at=CALM + 3, until=CALM + 12), 1), (np.full(N, 0.03), 0), (step(0, 0.001, at=CALM + 3), 0)],
+)
+def test_an_outage_during_which_requests_failed_at_the_router_is_a_finding(failing, found):
+    rows = {"target_up": {"p0": step(1, 0, until=CALM + 15)}, "router_error_share": {"p0": failing}}
+    assert len(judged(OUTAGE, rows)[0].roots) == found
+
+
+def test_what_lasts_comes_before_what_ended():
+    load = recipe("lasts", symptoms=[when("load", above=15)], harm=[when("latency", above=0.3)], severity="warning")
+    outage = recipe("ended", symptoms=[when("queue", above=15)], harm=[when("queue", above=15)], severity="critical")
+    rows = {"load": {"p0": JUMP}, "latency": {"p0": LATE}, "queue": {"p1": step(1, 30, until=CALM + 15)}}
+    roots = judge(scene(rows), {one.id: one for one in (load, outage)}).roots
+    assert [root.recipe.id for root in roots] == ["lasts", "ended"]
+
+
 def test_an_outage_longer_than_a_cold_start_is_a_finding_though_it_ended():
     cold = int(catalogue().tiers.tiers["unknown"].cold_start_s.value / STEP_S)
     for lasted, found in ((cold - 5, 0), (cold + 5, 1)):

@@ -44,6 +44,21 @@ def test_a_queue_that_nobody_serves_is_an_outage_although_no_latency_is_counted(
     assert answer.findings[0].scope.pods == ["a"]
 
 
+def test_a_queue_that_falls_again_and_again_is_that_of_no_hung_engine(tmp_path):
+    moving = np.where(STEP < ONSET, 0, 2 + 8 * (STEP // 4 % 2))
+    failing = Engine("a", requests=then(4, 0), running=then(6, 0), waiting=moving)
+    answer = diagnosed(recorded(failing, Engine("b")), tmp_path)
+    assert answer.verdict not in ("healthy", "unknown")
+    assert "engine-hung" not in found(answer)
+
+
+def test_failed_scrapes_show_the_restart_that_left_a_cold_cache(tmp_path):
+    away = np.where((STEP >= ONSET - 6) & (STEP < ONSET), 0.0, 1.0)
+    cold = Engine("a", up=away, hit=then(0.74, 0.1), ttft=then(0.15, 0.6), prefill=then(0.1, 0.5))
+    answer = diagnosed(recorded(cold, Engine("b", hit=0.74), Engine("c", hit=0.74)), tmp_path)
+    assert found(answer) == ["prefix-cold-start"]
+
+
 def test_gauges_alone_prove_nothing_while_every_counter_is_still(tmp_path):
     answer = diagnosed(recorded(Engine("a", requests=then(4, 0), running=1)), tmp_path)
     assert answer.verdict != "healthy"

@@ -25,10 +25,8 @@ def evaluate_rows(condition: Odd, context: Context, queries: Sequence[UnitQuery]
     answers: list[Outcome | list[_Compared]] = [_compared(condition, context, query) for query in queries]
     rows = [row for answer in answers if isinstance(answer, list) for row in answer]
     outcomes = iter(_odd(condition, context, rows) if rows else ())
-    return [
-        answer if isinstance(answer, Outcome) else _first_that_holds([next(outcomes) for _ in answer])
-        for answer in answers
-    ]
+    of_each = [[one] if isinstance(one, Outcome) else [next(outcomes) for _ in one] for one in answers]
+    return [next((one for one in found if one.holds), found[0]) for found in of_each]
 
 
 class _Compared(NamedTuple):
@@ -65,11 +63,6 @@ def _compared(condition: Odd, context: Context, query: UnitQuery) -> Outcome | l
     if condition.average:
         return _on_average(condition, context.at(query.split, query.last), unit.name, series.values, usual)
     return [_Compared(unit.name, query.split, series.values, usual)]
-
-
-def _first_that_holds(outcomes: Sequence[Outcome]) -> Outcome:
-    """Of the GPUs of a pod, or of the classes of requests at its router, the first that stands off the others."""
-    return next((one for one in outcomes if one.holds), outcomes[0])
 
 
 def _odd(condition: Odd, context: Context, rows: Sequence[_Compared]) -> list[Outcome]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -301,7 +302,7 @@ def _expression_of_others(condition: Fact, rendering: Rendering) -> Expression |
     if level in WIDE:
         return promql(own, rendering)  # what is above the pods is the same for all of them
     if condition.scope in ("prefill", "decode"):
-        found = promql(own, rendering.for_role(condition.scope))
+        found = promql(own, replace(rendering, extra=(*rendering.extra, ("role", "=", condition.scope))))
         pool = tuple(label for label in LIKE[level] if label not in POOL)
         return None if found is None else Expression(f"count by ({', '.join(pool)}) {clause(found.text)} > 0", pool)
     found = promql(own, rendering)

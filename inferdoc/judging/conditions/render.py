@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from inferdoc.catalogue.conditions import Condition
 from inferdoc.catalogue.signal import WIDE, Level, Reading, Signal, Term, Tiers
@@ -121,10 +121,6 @@ class Rendering:
     def by_limit(self, value: float | str, name: str) -> list[tuple[Rendering, float]]:
         """A limit in figures with the series of the signal that it is for: a named one is that of all tiers here."""
         return [(self, self.tiers.thresholds[value].value if isinstance(value, str) else value)]
-
-    def for_role(self, role: str) -> Rendering:
-        """The same, of the pods of one role only."""
-        return replace(self, extra=(*self.extra, ("role", "=", role)))
 
     def once(self, condition: Condition, texts: Callable[[Rendering], Expression | None]) -> Expression | None:
         """A condition as `write` renders it. Rules record it and say the name."""

@@ -36,7 +36,8 @@ def stored(session: Session) -> StoredBaseline | None:
     refusals: list[str] = []
     chosen = _first(folder, {as_labelled(m.pool) for m in view.fleet.members}, session.older_than, refusals)
     if chosen is None and refusals:
-        _warn(session, f"no history before the window, and no stored baseline for it: {'; '.join(refusals)}")
+        text = f"no history before the window, and no stored baseline for it: {'; '.join(refusals)}"
+        session.source.warnings += [] if text in session.source.warnings else [text]
     return chosen
 
 
@@ -51,11 +52,6 @@ def _first(folder: Path, pools: set[Pool], older_than: str | None, refusals: lis
             refusal = str(error)
         refusals.append(refusal)
     return None
-
-
-def _warn(session: Session, text: str) -> None:
-    if text not in session.source.warnings:
-        session.source.warnings.append(text)
 
 
 HOUR_MS = 3_600_000

@@ -21,7 +21,7 @@ from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, FleetFilter
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
-from inferdoc.judging.context import Context, Outcome, UnitQuery
+from inferdoc.judging.context import Context, UnitQuery
 from inferdoc.judging.deviation import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
@@ -137,7 +137,10 @@ def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Fa
     affected |= {
         unit.member.pool.family
         for unit in baseline
-        if any(_in_window(evaluate(condition, context, unit), context) for condition in in_words)
+        if any(
+            one.holds and (one.last is None or one.last >= context.view.begin)
+            for one in (evaluate(condition, context, unit) for condition in in_words)
+        )
     }
     affected |= {match.unit.member.pool.family for match in breaches(context, recipes)}
     for condition in required:
@@ -145,10 +148,6 @@ def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Fa
             baseline = [unit for unit in units if unit.member.pool.family not in affected]
             affected |= {unit.member.pool.family for unit in _with_split(condition, context, baseline)}
     return affected
-
-
-def _in_window(outcome: Outcome, context: Context) -> bool:
-    return bool(outcome.holds) and (outcome.last is None or outcome.last >= context.view.begin)
 
 
 def _with_split(condition: Condition, context: Context, units: Sequence[Unit]) -> Iterable[Unit]:
