@@ -8,13 +8,13 @@ over several targets, or one of its bounds stands there twice, the buckets must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from inferdoc.source.alike import SeriesRequest, SeriesResult, apply_all
-from inferdoc.source.histograms import Quantiles, settling
+from inferdoc.source.histograms import AT_ONCE, Quantiles, settling
 from inferdoc.source.histograms import outcome as quantile_outcome
 from inferdoc.source.reads import Grid, Matcher, Read
 from inferdoc.source.tables import Key, Table, TableLayout
@@ -58,6 +58,11 @@ def page_quantiles(
         for width in dict.fromkeys(read.width for read in answers):
             _take_in([answer for read, answer in answers.items() if read.width == width], tables, grid)
     return {read: answer.quantiles() for read, answer in answers.items()}
+
+
+def in_batches(tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
+    """The tables, so many at a time."""
+    return (tables[begin : begin + AT_ONCE] for begin in range(0, len(tables), AT_ONCE))
 
 
 def _places(

@@ -16,7 +16,7 @@ from inferdoc.source import window
 from inferdoc.source.base import Cost, Incomplete, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.histograms import AT_ONCE, Quantiles
-from inferdoc.source.page_histograms import Called, page_quantiles
+from inferdoc.source.page_histograms import Called, in_batches, page_quantiles
 from inferdoc.source.part import Chosen, Part, as_key
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, cut, put_together
@@ -38,6 +38,8 @@ FEW_SCRAPES = 50_000
 FEW_VALUES_SCRAPES = 100_000
 """So many scrapes of what a diagnosis reads have fewer than `MOST_VALUES`."""
 BUCKET = "_bucket"
+BATCHED_PIECES = 3
+"""Up to so many times `MOST_VALUES` are read some targets at a time: no more than a read may hold (`ReadBudget`)."""
 MOST_VALUES_SHORT = 50_000_000
 SHORT_MS = 2 * 3_600_000
 """A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
@@ -303,7 +305,9 @@ class StoreSource(Readable):
         names = {read.name for read in requested}
         start, end = grid.start_ms - max(map(grid.reach_ms, requested), default=0), grid.end_ms
         with self._timed():
-            if not requested or not (self._holds(start, end, names) or self._pieces(start, end, names, True) == 1):
+            if not requested:
+                return {}
+            if not self._holds(start, end, names) and self._pieces(start, end, names, True) > BATCHED_PIECES:
                 return {}
             return page_quantiles(self._batches(start, end, names), requested, grid, match)
 
@@ -343,12 +347,12 @@ class StoreSource(Readable):
         total = sum(count for name, count in counts.items() if name in selected)
         return -(-max(total, 1) // most)
 
-    def _batches(self, start_ms: int, end_ms: int, names: set[str]) -> Iterator[list[Table]]:
+    def _batches(self, start_ms: int, end_ms: int, names: set[str]) -> Iterator[Sequence[Table]]:
         """Tables of all targets that have any of the named series, a few targets at a time: from what is loaded, or
         read and not kept."""
         loaded = self._loaded
         if loaded is not None and self._holds(start_ms, end_ms, names):
-            yield from (loaded.tables[begin : begin + AT_ONCE] for begin in range(0, len(loaded.tables), AT_ONCE))
+            yield from in_batches(loaded.tables)
             return
         layouts: list[TableLayout] = []
         with closing(self._read_blocks(start_ms, end_ms, frozenset(names))) as blocks:

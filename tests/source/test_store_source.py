@@ -128,7 +128,7 @@ def test_quantiles_are_told_page_by_page_only_where_the_pages_fit_into_memory(pa
     assert source.page_quantiles(asked, grid(60, 340)) == told
     source.expect(["work_total"])
     source.scrapes(START_S * 1000, (START_S + 3600) * 1000)
-    monkeypatch.setattr(store_source, "MOST_VALUES", 300)
+    monkeypatch.setattr(store_source, "MOST_VALUES", 100)
     monkeypatch.setattr(store_source, "SHORT_MS", 0)
     assert source.page_quantiles(asked, grid(60, 340)) == told, "they are held already"
     assert StoreSource(path).page_quantiles(asked, grid(60, 340)) == {}
