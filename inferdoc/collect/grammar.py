@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import NamedTuple
 
 from inferdoc.collect.samples import METRIC_TYPES, NO_TIMESTAMP, Labels, Series
@@ -24,6 +25,8 @@ _BLANKS = re.compile(r"[ \t]*")
 _WORD = re.compile(r"[^ \t]+")
 _DECLARATION = re.compile(r"#[ \t]*(TYPE|HELP|UNIT)[ \t]+(.+)", re.DOTALL)
 _PLAIN_LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="([^"\\]*)"(?:,|\Z)')
+_PAIRS_KEPT = 20_000
+"""Labels of which one object is kept, 5 MB of them."""
 _PLAIN_SERIES = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})?", re.DOTALL)
 _NOT_NUMERIC = re.compile(r"[^0-9.eE+\-infatyINFATY]")
 _MILLISECONDS = re.compile(r"[+-]?[0-9]{1,18}\Z")
@@ -97,7 +100,13 @@ def read_plain_labels(text: str) -> Labels | None:
         pairs.sort()
         if len({name for name, _ in pairs}) != len(pairs):
             return None
-    return tuple(pairs)
+    return tuple([_pair(name, value) for name, value in pairs])
+
+
+@lru_cache(maxsize=_PAIRS_KEPT)
+def _pair(name: str, value: str) -> tuple[str, str]:
+    """The same object for every series with this label: the series of a page differ in one label of ten."""
+    return name, value
 
 
 def read_plain_series(text: str) -> Series | None:

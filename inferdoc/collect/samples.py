@@ -149,7 +149,7 @@ class Page:
 _NUMERIC = b"0123456789.eE+-infatyINFATY"
 _SAMPLED_LINES = 8
 _SAME_KEY = 4
-_MAX_HEADS = 200_000
+_MAX_HEADS = 50_000
 _RECENT_SERIES = 100_000
 
 FloatArray = NDArray[np.float64]

@@ -8,7 +8,7 @@ over several targets, or one of its bounds stands there twice, the buckets must 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,9 @@ Cells = tuple[Bounds, np.ndarray]
 """The bounds of one histogram, ascending, and int64[bounds]: their columns on the page."""
 
 
+_LayoutCells = tuple[TableLayout, list[Cells] | None]
+
+
 @dataclass(frozen=True)
 class _OnPage:
     """A histogram on the page of a target. table: its number; cells: where its buckets are."""
@@ -36,23 +39,30 @@ class _OnPage:
 
 
 def page_quantiles(
-    tables: Sequence[Table],
+    batches: Iterable[Sequence[Table]],
     requested: Mapping[Read, tuple[Sequence[float], Called]],
     grid: Grid,
     match: tuple[Matcher, ...] = (),
 ) -> dict[Read, dict[float, Quantiles | None]]:
     """Some quantiles of the histograms of each read of bucket rates, `le` the last of its labels: those that
     `histograms.quantiles` makes of what `evaluate_tables` answers. Reads whose buckets must be added up first are left
-    out. tables: from grid.reach_ms before the grid to its end."""
-    known: dict[object, list[Cells] | None] = {}
-    places = {read: _places(tables, read, named, match, known) for read, (_, named) in requested.items()}
-    whole = {read: found for read, found in places.items() if found is not None}
-    answers = {read: _Answer(read, requested[read][0], grid, found) for read, found in whole.items()}
-    for width in dict.fromkeys(read.width for read in whole):
-        of_width = [answers[read] for read in whole if read.width == width]
-        for begin in range(0, len(tables), AT_ONCE):
-            _take_in(of_width, tables, range(begin, min(begin + AT_ONCE, len(tables))), grid)
+    out. batches: tables from grid.reach_ms before the grid to its end, so many at a time that they stay in the cache;
+    those of one batch are released before the next is taken."""
+    answers = {read: _Answer(read, shares, grid) for read, (shares, _) in requested.items()}
+    known: dict[object, _LayoutCells] = {}
+    for tables in batches:
+        for read, answer in list(answers.items()):
+            places = _places(tables, read, requested[read][1], match, known)
+            if places is None or not answer.begin(places):
+                del answers[read]
+        for width in dict.fromkeys(read.width for read in answers):
+            _take_in([answer for read, answer in answers.items() if read.width == width], tables, grid)
     return {read: answer.quantiles() for read, answer in answers.items()}
+
+
+def in_batches(tables: Sequence[Table]) -> Iterator[Sequence[Table]]:
+    """The tables, so many at a time."""
+    return (tables[begin : begin + AT_ONCE] for begin in range(0, len(tables), AT_ONCE))
 
 
 def _places(
@@ -60,10 +70,10 @@ def _places(
     read: Read,
     named: Called,
     match: tuple[Matcher, ...],
-    known: dict[object, list[Cells] | None],
+    known: dict[object, _LayoutCells],
 ) -> dict[Key, _OnPage] | None:
     """Where each histogram stands; None where one stands in several places, or one of its bounds does. known: the cells
-    of layouts, added to."""
+    of layouts by their ids, and the layouts, added to."""
     places: dict[Key, _OnPage] = {}
     by = read.by[:-1]
     for number, table in enumerate(tables):
@@ -76,8 +86,9 @@ def _places(
         keys, key_of_column = layout.keys(token, columns, by, table.values_of(by))
         place = (id(layout), token, by)
         if place not in known:
-            known[place] = None if "le" in target else _cells(layout, columns, key_of_column, len(keys))
-        cells = known[place]
+            cells = None if "le" in target else _cells(layout, columns, key_of_column, len(keys))
+            known[place] = layout, cells
+        _, cells = known[place]
         if cells is None:
             return None
         for key, own in zip(keys, cells, strict=True):
@@ -106,49 +117,62 @@ def _cells(layout: TableLayout, columns: np.ndarray, key_of_column: np.ndarray, 
 
 
 class _Answer:
-    """The quantiles of the histograms of one read, filled in target by target."""
+    """The quantiles of the histograms of one read, filled in batch by batch. rows: of each histogram; of_table: those
+    on each table of the batch."""
 
-    def __init__(self, read: Read, shares: Sequence[float], grid: Grid, places: Mapping[Key, _OnPage]) -> None:
+    def __init__(self, read: Read, shares: Sequence[float], grid: Grid) -> None:
         self.read, self.shares, self.grid = read, shares, grid
-        self.keys = sorted(places)
+        self.rows: dict[Key, int] = {}
         self.of_table: dict[int, list[tuple[int, Cells]]] = {}
-        for row, key in enumerate(self.keys):
-            self.of_table.setdefault(places[key].table, []).append((row, places[key].cells))
-        self.values = {q: np.empty((len(self.keys), grid.count)) for q in shares}
-        self.bounds: list[Bounds] = [()] * len(self.keys)
+        self.values: dict[float, list[np.ndarray]] = {q: [] for q in shares}
+        self.bounds: list[Bounds] = []
+
+    def begin(self, places: Mapping[Key, _OnPage]) -> bool:
+        """Make room for the histograms of a batch; whether none of them was in an earlier one."""
+        if not self.rows.keys().isdisjoint(places):
+            return False
+        self.of_table = {}
+        for key, place in places.items():
+            row = self.rows[key] = len(self.rows)
+            self.of_table.setdefault(place.table, []).append((row, place.cells))
+        for parts in self.values.values():
+            parts.append(np.empty((len(places), self.grid.count)))
+        self.bounds += [()] * len(places)
+        return True
 
     def put(self, bounds: Bounds, rows: Sequence[int], cumulative: np.ndarray) -> None:
         """Rates of buckets, float64[bounds, rows, T], of histograms with the same bounds."""
         settle = settling(self.grid, self.read.width)
         answers, resolved = quantile_outcome(self.shares, np.array(bounds), cumulative, settle)
+        begin = len(self.rows) - len(self.values[self.shares[0]][-1])
+        own = [row - begin for row in rows]
         for q, values in zip(self.shares, answers, strict=True):
-            self.values[q][rows] = values
+            self.values[q][-1][own] = values
         for row in rows:
             self.bounds[row] = resolved
 
     def quantiles(self) -> dict[float, Quantiles | None]:
         """By share. Histograms of which nothing could be determined are left out."""
-        kept = [row for row, bounds in enumerate(self.bounds) if bounds]
+        kept = [(key, row) for key, row in sorted(self.rows.items()) if self.bounds[row]]
         if not kept:
             return dict.fromkeys(self.shares)
-        keys, fewest = [self.keys[row] for row in kept], min((self.bounds[row] for row in kept), key=len)
-        whole = len(kept) == len(self.keys)
+        keys, rows = [key for key, _ in kept], [row for _, row in kept]
+        fewest = min((self.bounds[row] for row in rows), key=len)
         return {
-            q: Quantiles(keys, values if whole else values[kept], np.array(fewest[:-1]))
-            for q, values in self.values.items()
+            q: Quantiles(keys, np.concatenate(parts)[rows], np.array(fewest[:-1])) for q, parts in self.values.items()
         }
 
 
-def _take_in(answers: Iterable[_Answer], tables: Sequence[Table], some: Sequence[int], grid: Grid) -> None:
-    """Put what some of the tables hold into the answers, whose reads all have one width."""
+def _take_in(answers: Iterable[_Answer], tables: Sequence[Table], grid: Grid) -> None:
+    """Put what the tables hold into the answers, whose reads all have one width."""
     alike: dict[tuple[int, Bounds], list[tuple[int, np.ndarray]]] = {}
     by_number = dict(enumerate(answers))
     selected = list[list[tuple[int, int, Cells]]]()
     requested = list[SeriesRequest]()
-    for number in some:
+    for number, table in enumerate(tables):
         own = [(place, row, cells) for place, each in by_number.items() for row, cells in each.of_table.get(number, ())]
         if own:
-            samples, read = tables[number].samples, by_number[own[0][0]].read
+            samples, read = table.samples, by_number[own[0][0]].read
             windows = Windows.over(samples.times_ms, grid.times_ms, grid.window_ms(read))
             requested.append(SeriesRequest(samples, np.concatenate([columns for _, _, (_, columns) in own]), windows))
             selected.append(own)

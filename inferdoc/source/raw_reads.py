@@ -17,7 +17,7 @@ from inferdoc.source.base import InfoSeries
 from inferdoc.source.evaluate import evaluate_tables, info_series
 from inferdoc.source.export_lines import RawSeries
 from inferdoc.source.histograms import Quantiles
-from inferdoc.source.page_histograms import Called, page_quantiles
+from inferdoc.source.page_histograms import Called, in_batches, page_quantiles
 from inferdoc.source.prometheus_errors import TooMuchError
 from inferdoc.source.prometheus_queries import FEWEST_POINTS
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, cut, put_together
@@ -101,7 +101,7 @@ class RawReads:
             tables = self._tables(_names(requested), start_ms, grid.end_ms, match, export)
         except TooMuchError:
             return {}
-        return page_quantiles(tables, requested, grid, match)
+        return page_quantiles(in_batches(tables), requested, grid, match)
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...], export: Export) -> list[InfoSeries]:
         """Every series of an info metric. Raises TooMuchError where they do not fit."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,13 +15,13 @@ import numpy as np
 from inferdoc.source import window
 from inferdoc.source.base import Cost, Incomplete, InfoSeries, Scrapes, SourceKind
 from inferdoc.source.evaluate import evaluate_tables, info_series
-from inferdoc.source.histograms import Quantiles
-from inferdoc.source.page_histograms import Called, page_quantiles
+from inferdoc.source.histograms import AT_ONCE, Quantiles
+from inferdoc.source.page_histograms import Called, in_batches, page_quantiles
 from inferdoc.source.part import Chosen, Part, as_key
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult, cut, put_together
 from inferdoc.source.scrape_times import WHOLE_MS, Thinned, divide, gather
-from inferdoc.source.tables import Labels, Table, join
+from inferdoc.source.tables import Labels, Table, TableLayout, join
 from inferdoc.source.window import Windows
 from inferdoc.store.block import Block
 from inferdoc.store.budget import ReadBudget, ReadTime
@@ -28,9 +30,16 @@ from inferdoc.store.indexes import Hidden
 from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
-"""Values held at once (192 MB); what does not fit is read in pieces of the grid, and not kept."""
+"""Values held at once (192 MB). Where what is expected has more, buckets of histograms, which are most of it, are read
+when their quantiles are requested, some targets at a time; what still does not fit is read in pieces of the grid, and
+not kept."""
 FEW_SCRAPES = 50_000
 """So many scrapes of a short stretch fit whatever is asked of them (a thousand series each)."""
+FEW_VALUES_SCRAPES = 100_000
+"""So many scrapes of what a diagnosis reads have fewer than `MOST_VALUES`."""
+BUCKET = "_bucket"
+BATCHED_PIECES = 3
+"""Up to so many times `MOST_VALUES` are read some targets at a time: no more than a read may hold (`ReadBudget`)."""
 MOST_VALUES_SHORT = 50_000_000
 SHORT_MS = 2 * 3_600_000
 """A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
@@ -269,14 +278,22 @@ class StoreSource(Readable):
         reach = max(grid.reach_ms(read) for read in reads)
         with self._timed():
             start, end = grid.start_ms - reach, grid.end_ms
-            pieces = 1 if self._holds(start, end, names) else self._pieces(start, end, names)
-            if pieces == 1:
+            loaded = {name for name in names if self._holds(start, end, {name})}
+            missing = frozenset(names - loaded)
+            pieces = self._pieces(start, end, missing, bool(loaded)) if missing else 1
+            if pieces == 1 and not loaded:
                 return evaluate_tables(self._tables(start, end, names), reads, grid, match)
+            found = {}
+            if loaded:
+                known = [read for read in reads if read.name in loaded]
+                found = evaluate_tables(self._tables(start, end, loaded), known, grid, match)
+            rest = [read for read in reads if read.name in missing]
             parts = []
-            for piece in cut(grid, -(-grid.count // pieces)):
-                blocks = self._blocks(piece.start_ms - reach, piece.end_ms, frozenset(names))
-                parts.append(evaluate_tables(join(blocks), reads, piece, match))
-            return {read: put_together(read, [part[read] for part in parts]) for read in reads}
+            for piece in cut(grid, -(-grid.count // pieces)) if rest else ():
+                blocks = self._blocks(piece.start_ms - reach, piece.end_ms, missing)
+                parts.append(evaluate_tables(join(blocks), rest, piece, match))
+            found |= {read: put_together(read, [part[read] for part in parts]) for read in rest}
+            return {read: found[read] for read in reads}
 
     def page_quantiles(
         self,
@@ -288,9 +305,11 @@ class StoreSource(Readable):
         names = {read.name for read in requested}
         start, end = grid.start_ms - max(map(grid.reach_ms, requested), default=0), grid.end_ms
         with self._timed():
-            if not requested or not (self._holds(start, end, names) or self._pieces(start, end, names) == 1):
+            if not requested:
                 return {}
-            return page_quantiles(self._tables(start, end, names), requested, grid, match)
+            if not self._holds(start, end, names) and self._pieces(start, end, names, True) > BATCHED_PIECES:
+                return {}
+            return page_quantiles(self._batches(start, end, names), requested, grid, match)
 
     def info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric: values float64[grid.count]."""
@@ -313,13 +332,14 @@ class StoreSource(Readable):
         loaded = self._loaded
         return loaded is not None and loaded.start_ms <= start_ms and self._serves(loaded, end_ms, names)
 
-    def _pieces(self, start_ms: int, end_ms: int, names: set[str]) -> int:
-        """In how many pieces this must be read to fit into memory."""
+    def _pieces(self, start_ms: int, end_ms: int, names: AbstractSet[str], alone: bool) -> int:
+        """In how many pieces this must be read to fit into memory. alone: without all that was expected."""
         is_short = end_ms - start_ms <= SHORT_MS
-        if is_short and self._store.scrape_count(start_ms, end_ms, self._selected) <= FEW_SCRAPES:
+        if is_short and (alone or self._store.scrape_count(start_ms, end_ms, self._selected) <= FEW_SCRAPES):
             return 1
         most = MOST_VALUES_SHORT if is_short else MOST_VALUES
-        selected = names | self._requested | (self._loaded.requested if self._loaded else set())
+        along = set() if alone else self._requested | (self._loaded.requested if self._loaded else set())
+        selected = {*names, *along}
         if self._without:
             counts = self._store.sample_counts(start_ms, end_ms, self._selected, selected)
         else:
@@ -327,13 +347,25 @@ class StoreSource(Readable):
         total = sum(count for name, count in counts.items() if name in selected)
         return -(-max(total, 1) // most)
 
+    def _batches(self, start_ms: int, end_ms: int, names: set[str]) -> Iterator[Sequence[Table]]:
+        """Tables of all targets that have any of the named series, a few targets at a time: from what is loaded, or
+        read and not kept."""
+        loaded = self._loaded
+        if loaded is not None and self._holds(start_ms, end_ms, names):
+            yield from in_batches(loaded.tables)
+            return
+        layouts: list[TableLayout] = []
+        with closing(self._read_blocks(start_ms, end_ms, frozenset(names))) as blocks:
+            while some := list(itertools.islice(blocks, AT_ONCE)):
+                yield join(_drained(some), layouts)
+
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
         """Tables that hold at least the named series in the stretch, from what is loaded as far as possible."""
         self._requested |= names
         loaded = self._loaded
         if loaded is None or not self._serves(loaded, end_ms, names):
             self._loaded = None
-            loaded = self._read(self._from(start_ms, end_ms) - AHEAD_MS, end_ms + EDGE_MS)
+            loaded = self._read(self._from(start_ms, end_ms) - AHEAD_MS, end_ms + EDGE_MS, names)
         elif start_ms < loaded.start_ms:
             start_ms -= AHEAD_MS
             blocks = self._blocks(start_ms, loaded.start_ms - 1, loaded.requested)
@@ -355,17 +387,23 @@ class StoreSource(Readable):
             return False
         return loaded.version == self._version() or time.monotonic() - loaded.read_at < KEPT_SECONDS
 
-    def _read(self, start_ms: int, end_ms: int) -> Loaded:
+    def _read(self, start_ms: int, end_ms: int, names: set[str]) -> Loaded:
         version, requested = self._version(), frozenset(self._requested)
-        if not self._along <= requested and self._fits(start_ms, end_ms, requested | self._along):
+        if self._store.scrape_count(start_ms, end_ms, self._selected) > FEW_VALUES_SCRAPES:
+            everything = requested | self._along
+            counts = self._store.sample_counts(start_ms, end_ms, self._selected, everything)
+            values = {name: counts[name] for name in everything if name in counts}
+            plain = {name: count for name, count in values.items() if not name.endswith(BUCKET) or name in names}
+            if sum(values.values()) > MOST_VALUES:
+                values = plain
+            if sum(values.values()) <= MOST_SHARE * self._store.budget.values:
+                requested = everything
+            if values is plain:
+                requested -= {name for name in requested if name.endswith(BUCKET)} - names
+        else:
             requested |= self._along
         tables = join(self._blocks(start_ms, end_ms, requested))
         return Loaded(start_ms, end_ms, requested, tables, version, time.monotonic())
-
-    def _fits(self, start_ms: int, end_ms: int, names: Collection[str]) -> bool:
-        """Whether the matrices of these series stay well inside what a read may hold, which leaves none of them out."""
-        counts = self._store.sample_counts(start_ms, end_ms, self._selected, names)
-        return sum(counts[name] for name in names if name in counts) <= MOST_SHARE * self._store.budget.values
 
     def _version(self) -> int:
         """Changes when another process commits to the store
@@ -373,15 +411,20 @@ class StoreSource(Readable):
         return int(self._store.connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _blocks(self, start_ms: int, end_ms: int, requested: frozenset[str]) -> list[Block]:
-        blocks = self._store.blocks(start_ms, end_ms, requested, self._selected)
+        return list(self._read_blocks(start_ms, end_ms, requested))
+
+    def _read_blocks(self, start_ms: int, end_ms: int, requested: frozenset[str]) -> Generator[Block, None, None]:
+        """The blocks of a read, each decoded when it is taken."""
+        self.cost.queries += 1
+        with closing(self._store.each_block(start_ms, end_ms, requested, self._selected)) as blocks:
+            for block in blocks:
+                self.cost.samples += block.values.size
+                yield block
         for name, (why, remedy) in sorted(self._store.left_out.items()):
             if name not in self.left_out:
                 self.left_out.add(name)
                 self.warnings.append(Incomplete(f"{name} is left out: {why}; {remedy}"))
         self._report_damage()
-        self.cost.queries += 1
-        self.cost.samples += sum(block.values.size for block in blocks)
-        return blocks
 
     def _report_damage(self) -> None:
         """Warn of what was damaged so far, each thing once: a longer read sees more of the same."""

@@ -102,14 +102,15 @@ class Table:
         return {n: v for n, v in {**self.target, **self.layout.labels[column]}.items() if v}
 
 
-def join(blocks: Iterable[Block]) -> list[Table]:
+def join(blocks: Iterable[Block], layouts: list[TableLayout] | None = None) -> list[Table]:
     """One table per target. Blocks of one target (stretches of time, or pages of another layout) are put together; a
-    series that two blocks hold at the same time is taken from the later block."""
+    series that two blocks hold at the same time is taken from the later block. layouts: as in `shared_layout`, those of
+    earlier calls."""
     groups: dict[Labels, list[Block]] = {}
     for block in blocks:
         if len(block.times_ms) and block.names:
             groups.setdefault(frozenset(block.target.items()), []).append(block)
-    layouts: list[TableLayout] = []
+    layouts = [] if layouts is None else layouts
     tables = []
     del blocks
     while groups:  # what was put together is let go at once: both would be twice the memory

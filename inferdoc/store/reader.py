@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
@@ -165,6 +165,13 @@ class Reader(Extent):
         the chunks with requested series are read. What does not fit into `budget` is left out by whole metrics, and
         noted in `left_out`.
         """
+        return list(self.each_block(start_ms, end_ms, names, targets))
+
+    def each_block(
+        self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None
+    ) -> Generator[Block, None, None]:
+        """The same, each decoded when it is taken. Until the last one is, or the iterator is closed, nothing else may
+        use the connection."""
         with self._reading():
             self._narrow(names)
             chosen = self._targets(targets)
@@ -172,11 +179,10 @@ class Reader(Extent):
             selected = self._fitting([each.used for each in loaded], SeriesFilter(names, self.layouts))
             chunks = ChunkReader(self.connection, self.layouts, selected)
             loaded.reverse()  # what is decoded is let go at once
-            blocks = [
-                self._block(target, labels, (start_ms, end_ms), loaded.pop(), selected, chunks)
-                for target, labels in chosen
-            ]
-        return [block for block in blocks if block is not None]
+            for target, labels in chosen:
+                block = self._block(target, labels, (start_ms, end_ms), loaded.pop(), selected, chunks)
+                if block is not None:
+                    yield block
 
     def _fitting(self, used: list[Counter[int]], selected: SeriesFilter) -> SeriesFilter:
         """The requested metrics that fit into the budget; others are noted. used: scrapes by layout, of each target."""

@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -36,6 +37,8 @@ _STEP = np.dtype("<i4")
 _NUMBER = np.dtype("<u4")
 _LAYOUT_ID = np.dtype("<i8")
 _LEVEL = 9
+_UNPACKED = 4096
+"""Stretches that stay unpacked (up to 40 MB): those of a diagnosis of 512 pods, which reads each of them four times."""
 _COLUMNS = "id, start_ms, end_ms, layouts, body"
 _KINDS = (int, int, int, bytes, bytes)
 _BEGINNING = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? ORDER BY start_ms"
@@ -235,6 +238,7 @@ def _sealed(owner: Owner, start_ms: int, end_ms: int, layouts: bytes, body: byte
     return unseal(_context(owner, start_ms, end_ms, layouts), body, f"the hour of {start_ms} ms")
 
 
+@lru_cache(maxsize=_UNPACKED)
 def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: bytes, body: bytes) -> Segment:
     data = inflate(_sealed(owner, start_ms, end_ms, layouts, body), f"the hour of {start_ms} ms")
     rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)

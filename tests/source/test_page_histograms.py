@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from inferdoc.source import page_histograms
 from inferdoc.source.evaluate import evaluate_tables
 from inferdoc.source.histograms import quantiles, settling
 from inferdoc.source.page_histograms import page_quantiles
@@ -31,12 +30,13 @@ def page(pod: str, les=BOUNDS, engines=("0",), seed=0, gaps=()) -> Block:
     return Block({"job": "vllm", "pod": pod}, times, ["ttft_bucket"] * len(labels), labels, values)
 
 
-def both(blocks, read=READ, named=lambda key: key):
-    """What is told page by page, and of the rates of all buckets."""
+def both(blocks, read=READ, named=lambda key: key, at_once=32):
+    """What is told page by page, so many pages at a time, and of the rates of all buckets."""
     tables = join(blocks)
+    batches = [tables[begin : begin + at_once] for begin in range(0, len(tables), at_once)]
     rates = evaluate_tables(tables, [read], GRID)[read]
     expected = {q: quantiles(rates, q, settling(GRID, read.width)) for q in SHARES}
-    return page_quantiles(tables, {read: (SHARES, named)}, GRID).get(read), expected
+    return page_quantiles(batches, {read: (SHARES, named)}, GRID).get(read), expected
 
 
 def assert_same(told, expected):
@@ -47,11 +47,10 @@ def assert_same(told, expected):
 
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("at_once", [1, 2, 32])
-def test_many_pages_agree_with_all_buckets_together(monkeypatch, width, at_once):
-    monkeypatch.setattr(page_histograms, "AT_ONCE", at_once)
+def test_many_pages_agree_with_all_buckets_together(width, at_once):
     pages = [page(f"p{n}", engines=("0", "1")[: 1 + n % 2], seed=n) for n in range(5)]
     pages += [page("fine", les=("0.1", "0.2", "0.5", "1", "+Inf"), seed=7)]
-    told, expected = both(pages, Read("ttft_bucket", "rate", READ.by, width=width))
+    told, expected = both(pages, Read("ttft_bucket", "rate", READ.by, width=width), at_once=at_once)
     assert len(told[0.5].keys) == 8 and np.isfinite(told[0.5].values).any()
     assert_same(told, expected)
 
@@ -72,5 +71,7 @@ def test_what_is_no_bucket_is_left_out():
 
 def test_buckets_that_must_be_added_up_are_not_told():
     assert both([page("a", les=("0.1", "1", "1.0", "+Inf"))])[0] is None
-    assert both([page("a", seed=1), page("b", seed=2)], Read("ttft_bucket", "rate", ("engine", "le")))[0] is None
+    for at_once in (1, 2):
+        pages = [page("a", seed=1), page("b", seed=2)]
+        assert both(pages, Read("ttft_bucket", "rate", ("engine", "le")), at_once=at_once)[0] is None
     assert both([page("a", seed=1), page("b", seed=2)], named=lambda _: ("one", "pod"))[0] is None

@@ -126,10 +126,41 @@ def test_quantiles_are_told_page_by_page_only_where_the_pages_fit_into_memory(pa
     source = StoreSource(path)
     assert source.page_quantiles({}, grid(60, 340)) == {}
     assert source.page_quantiles(asked, grid(60, 340)) == told
-    monkeypatch.setattr(store_source, "MOST_VALUES", 300)
+    source.expect(["work_total"])
+    source.scrapes(START_S * 1000, (START_S + 3600) * 1000)
+    monkeypatch.setattr(store_source, "MOST_VALUES", 100)
     monkeypatch.setattr(store_source, "SHORT_MS", 0)
     assert source.page_quantiles(asked, grid(60, 340)) == told, "they are held already"
     assert StoreSource(path).page_quantiles(asked, grid(60, 340)) == {}
+
+
+def test_buckets_of_a_large_store_are_read_with_their_quantiles(tmp_path, monkeypatch):
+    """They are most of the samples: 512 pods took 1.6 GB with them, and 1.1 GB without."""
+    bounds = ("0.1", "1", "+Inf")
+    layout = layout_of("up", "work_total", *(("ttft_bucket", {"le": le}) for le in bounds))
+    with Store.open(tmp_path / "s.db", "w") as store, store.writer.round() as writer:
+        for scrape in range(100):
+            for pod in range(40):
+                values = [1, scrape, scrape, 3 * scrape, 4 * scrape]
+                writer.append({"pod": f"p{pod:02}"}, (START_S + 10 * scrape) * 1000 + pod, page_of(layout, values))
+    reads = [RATE, Read("ttft_bucket", "rate", ("pod",), (("le", "=", "1"),))]
+    quantile = {Read("ttft_bucket", "rate", ("pod", "le")): ((0.5,), lambda key: key)}
+    small, large = StoreSource(tmp_path / "s.db"), StoreSource(tmp_path / "s.db")
+    answers = []
+    for source in (small, large):
+        source.expect(["up", "work_total", "ttft_bucket"], START_S * 1000)
+        source.scrapes(START_S * 1000, (START_S + 1000) * 1000)
+        answers.append((source.evaluate(reads, grid(200, 80)), source.page_quantiles(quantile, grid(200, 80))))
+        monkeypatch.setattr(store_source, "FEW_VALUES_SCRAPES", 1000)
+        monkeypatch.setattr(store_source, "MOST_VALUES", 15_000)
+    (own, quantiles), (others, of_large) = answers
+    assert all(own[read].keys == others[read].keys and len(own[read].keys) == 40 for read in reads)
+    assert all(np.array_equal(own[read].values, others[read].values, equal_nan=True) for read in reads)
+    (one,), (other,) = ([each[0.5] for each in found.values()] for found in (quantiles, of_large))
+    assert one.keys == other.keys and np.isfinite(one.values).all()
+    np.testing.assert_array_equal(one.values, other.values)
+    sizes = [sum(table.samples.values.size for table in source._loaded.tables) for source in (small, large)]
+    assert sizes == [20_000, 8_000]
 
 
 def test_rates_and_info(path):
