@@ -33,6 +33,7 @@ Telemetry = Literal[
     "recent_restarts",
     "restarts_in_an_hour",
     "router_restarts",
+    "router_throttled",
     "engine_ends",
 ]
 """What is worked out from the frame, the scrapes or the configuration, not read."""

@@ -89,13 +89,13 @@ def recent(frame: SignalFrame, within_ms: int = RECENT_MS) -> SignalMatrix | Non
     return SignalMatrix(counts.entities, _lately(_rises(counts.values), within_ms // frame.grid.step_ms))
 
 
-def of_routers(frame: SignalFrame) -> SignalMatrix | None:
-    """By namespace how often the router that restarts most often was started again within the last half hour."""
-    if LATELY not in frame:
+def of_routers(frame: SignalFrame, signal: str = LATELY) -> SignalMatrix | None:
+    """A signal of pods by namespace: its highest value on a pod that is named like a router."""
+    if signal not in frame:
         return None
     named = re.compile(load_identity().router_names)
     rows: dict[Entity, np.ndarray] = {}
-    for entity, row in zip(frame[LATELY].entities, frame[LATELY].values, strict=True):
+    for entity, row in zip(frame[signal].entities, frame[signal].values, strict=True):
         if named.search(entity.pod) or named.search(entity.get("job")):
             place = Entity.of(("cluster", "namespace"), entity.member[:2])
             rows[place] = np.fmax(rows.get(place, row), row)

@@ -45,6 +45,7 @@ def add_telemetry(
         "recent_restarts": lambda: restarts.recent(frame),
         "restarts_in_an_hour": lambda: restarts.recent(frame, restarts.HOUR_MS),
         "router_restarts": lambda: restarts.of_routers(frame),
+        "router_throttled": lambda: restarts.of_routers(frame, "cpu_throttled_share"),
         "engine_ends": lambda: restarts.engine_ends(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
         "fleet_utilisation": lambda: utilisation(frame, plateaus),

@@ -51,3 +51,23 @@ def test_an_autoscaler_that_adds_nothing_is_the_cause(tmp_path, page, cause):
         import_file(store, file)
     answer = diagnose(open_source(store=tmp_path / "page.db"), from_=BEGIN - 3, until=END + 2)
     assert answer.findings[0].id == cause
+
+
+HPA = 'job="kube-state-metrics",instance="10.0.0.7:8080",exported_namespace="llm",horizontalpodautoscaler="chat"'
+
+
+@pytest.mark.parametrize(("value", "is_below"), [(1, True), (3, False)])
+def test_an_autoscaler_below_its_target_is_blind_to_a_queue_whatever_latencies_show(tmp_path, value, is_below):
+    text = gzip.decompress((ROOT / "fixtures/fleets/demand.om.gz").read_bytes()).decode().removesuffix("# EOF\n")
+    latencies = ("time_to_first_token", "queue_time", "e2e_request_latency", "inference_time", "inter_token")
+    kept = [line for line in text.splitlines(keepends=True) if not any(name in line for name in latencies)]
+    page = gauge("kube_horizontalpodautoscaler_status_desired_replicas", HPA, 4)
+    page += gauge("kube_horizontalpodautoscaler_status_target_metric", HPA, value)
+    page += gauge("kube_horizontalpodautoscaler_spec_target_metric", HPA, 2)
+    file = tmp_path / "page.om"
+    file.write_text("".join([*kept, page, "# EOF\n"]))
+    with Store.open(tmp_path / "page.db", "w") as store:
+        import_file(store, file)
+    found = diagnose(open_source(store=tmp_path / "page.db"), from_=BEGIN - 3, until=END + 2).findings[0]
+    assert found.id == "autoscaler-blind"
+    assert is_below == any("hpa_target_share" in one.signal for one in found.evidence)

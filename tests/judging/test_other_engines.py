@@ -17,6 +17,7 @@ from tests.judging.made import (
     Engine,
     Level,
     Recording,
+    container,
     gpu,
     recorded,
     stored,
@@ -252,6 +253,19 @@ def test_a_proxy_of_which_the_kernel_ends_the_process_is_named_where_no_engine_i
     answer = diagnosed(made, tmp_path)
     assert found(answer) == (["engine-oom"] if np.any(restarts) else [])
     assert answer.verdict == ("critical" if np.any(restarts) else "unknown")
+
+
+@pytest.mark.parametrize("share", [0.6, 0.0])
+def test_a_router_that_is_short_of_cpu_is_the_bottleneck_although_more_requests_come(tmp_path, share):
+    made = recorded(Engine("a", requests=then(4, 8)), Engine("b", requests=then(4, 8)))
+    where = target("dynamo-frontend", "frontend-0")
+    rate = then(8, 16)
+    own = {**where, "model": "qwen", "status": "success"}
+    made.put("dynamo_frontend_requests", "counter", own, total(rate), "_total")
+    for suffix, each in (("_count", rate), ("_sum", rate * then(0.4, 4))):
+        made.put("dynamo_frontend_time_to_first_token_seconds", "histogram", where, total(each, 0), suffix)
+    container(made, "frontend-0", share)
+    assert [one.id for one in diagnosed(made, tmp_path).findings] == ["router-overloaded" if share else "routing"]
 
 
 SLOW_S = 30

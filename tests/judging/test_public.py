@@ -25,7 +25,7 @@ CASES = {path.parent.name: json.loads(path.read_text()) for path in sorted(FOLDE
 
 LAST = 0.4
 """Share of its window that is left of a case whose source begins inside the incident."""
-WRONGLY_HEALTHY = {"t10", "t11", "t18"}
+WRONGLY_HEALTHY = {"t10", "t11"}
 """Incidents that are healthy with their past, too: not solved yet. `missed` of each says why."""
 ORDINARY = {
     "11-caching-off-standing": "prompts of 96,000 tokens at the usual speed of the hardware; audit names the setting",
