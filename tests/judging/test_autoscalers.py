@@ -21,11 +21,13 @@ def gauge(name: str, labels: str, value: float) -> str:
 
 
 KEDA = 'job="keda",instance="10.0.0.8:8080",exported_namespace="llm",namespace="keda",pod="keda-0",scaledObject="chat"'
+PLANNER = 'job="planner",instance="10.0.0.5:9085",namespace="llm",pod="planner-0"'
 OTEL = KNATIVE.format("k8s_namespace_name", "kn_revision_name")
 PAGES = {
     "nothing": "",
     "keda-paused": gauge("keda_scaled_object_paused", KEDA, 1),
     "keda-runs": gauge("keda_scaled_object_paused", KEDA, 0),
+    "dynamo-planner": gauge("dynamo_planner_predicted_num_decode_replicas", PLANNER, 4),
     "knative": gauge("kn_revision_pods_desired", OTEL, 4) + gauge("kn_revision_pods_count", OTEL, 4),
     "knative-1.18": gauge("autoscaler_desired_pods", KNATIVE.format("namespace_name", "revision_name"), 4),
     "knative-elsewhere": gauge("kn_revision_pods_desired", OTEL.replace('"llm"', '"other"'), 4),
@@ -39,6 +41,7 @@ PAGES = {
         ("keda-runs", "demand-beyond-capacity"),
         ("knative-elsewhere", "demand-beyond-capacity"),
         ("keda-paused", "autoscaler-blind"),
+        ("dynamo-planner", "autoscaler-blind"),
         ("knative", "autoscaler-blind"),
         ("knative-1.18", "autoscaler-blind"),
     ],
