@@ -114,7 +114,7 @@ def trace(
         steps = np.flatnonzero(shown[member.key]) if member.key in shown else np.empty(0, dtype=np.int64)
         ends = [int(step) for step in (*steps[:1], *steps[-1:])]
         ends += [(ms - grid.start_ms) // grid.step_ms for ms in scraped.get(member.key, ())]
-        first, last = max(0, min(ends, default=0)), min(grid.count - 1, max(ends, default=0))
+        first, last = max(0, min(ends, default=0)), min(grid.count - 1, max(ends, default=grid.count))
         born = int(steps[0]) if len(steps) else grid.count
         lives[member.key] = Life(first, born, last, first > settled, last < grid.count - 1 - settled)
     described = {member.key: workload(member.pod, owners) for member in fleet.members}

@@ -18,6 +18,7 @@ from inferdoc.source.frame import Entity, SignalFrame
 Role = Literal["prefill", "decode", "both"]
 Key = tuple[str, str, str]
 """Cluster, namespace and pod of a member."""
+NO_ENGINE = "no engine metrics"
 UNKNOWN_TIER = "unknown"
 COMPUTES_NOTHING = 0.05
 """A pod beside prefill pods that computes at most this share of its prompts continues what they computed."""
@@ -88,6 +89,11 @@ class Member:
     def tier(self) -> str:
         """The id of its hardware tier."""
         return self.pool.tier
+
+    @property
+    def shows_engine(self) -> bool:
+        """Whether metrics of an engine show it."""
+        return ("role", NO_ENGINE) not in self.why
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -211,6 +217,26 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
     fleet.members = _like_their_workload(fleet.members)
     fleet.members = _called(fleet.members)
     return fleet
+
+
+GPU_SIGNS = ("gpu_util", "sm_clock", "gpu_power", "gpu_temp")
+ROUTER_SIGNS = ("router_request_rate",)
+
+
+def resolve_without_engines(frame: SignalFrame, tiers: Tiers) -> Fleet:
+    """The pods that GPU exporters name, else the routers: these serve where no engine is scraped."""
+    cards = _gpu_models(frame, tiers)
+    found: dict[Key, Entity] = {}
+    for signs in (GPU_SIGNS, ROUTER_SIGNS):
+        seen = [entity for name in signs if name in frame for entity in frame[name].entities if entity.get("pod")]
+        found = found or {entity.member: entity for entity in reversed(seen)}
+    members = []
+    for key, entity in sorted(found.items()):
+        tier, why = _tier(key, [entity], tiers, (), cards)
+        pool = Pool(key[0], key[1], "", "both", tier)
+        why_both = (("role", NO_ENGINE), ("tier", why))
+        members.append(Member(key, entity.get("instance"), entity.get("node"), pool, why_both))
+    return Fleet(_called(members))
 
 
 def _called(members: list[Member]) -> list[Member]:

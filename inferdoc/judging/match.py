@@ -99,15 +99,23 @@ def _bring_together(conditions: Sequence[Condition], outcomes: Mapping[Unit, lis
     then, where there is one: a cache that was full for a moment an hour ago is not what holds when the queue grows, and
     does not hide it."""
     until = {unit: max((o.first for o in all_ if o.first is not None), default=0) for unit, all_ in outcomes.items()}
-    for place, level in enumerate(conditions):
+    for place, level in enumerate(map(_levels, conditions)):
         over = _over([(unit, outcomes[place]) for unit, outcomes in outcomes.items()], until)
-        while over and isinstance(level, Level):
+        while over and level is not None:
             prepare([level], context, [UnitQuery(unit, last + 1) for unit, last in over.items()])
             later = [(unit, evaluate(level, context.at(last + 1, None), unit)) for unit, last in over.items()]
             over = _over(later, until)
             for unit, outcome in later:
                 if outcome.holds and unit not in over:
                     outcomes[unit][place] = outcome
+
+
+def _levels(condition: Condition) -> Condition | None:
+    """A level, or the levels among several ways to see one thing; None where there is none."""
+    if isinstance(condition, AnyOf):
+        levels = tuple(part for part in condition.parts if isinstance(part, Level))
+        return AnyOf(parts=levels) if levels else None
+    return condition if isinstance(condition, Level) else None
 
 
 def _over(outcomes: Iterable[tuple[Unit, Outcome]], until: Mapping[Unit, int]) -> dict[Unit, int]:

@@ -16,7 +16,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import WIDE, Exporter, Signal
 from inferdoc.fleet.down_targets import add_silent
 from inferdoc.fleet.lineage import Key, Lineage, divide, trace
-from inferdoc.fleet.members import Assignment, FleetFilter, resolve
+from inferdoc.fleet.members import Assignment, FleetFilter, resolve, resolve_without_engines
 from inferdoc.fleet.speeds import part_by_speed
 from inferdoc.judging.changes import CODES
 from inferdoc.judging.clock import Clock
@@ -313,6 +313,8 @@ def _session(
     everyone = resolve(frame, catalogue.tiers, options.assignments)
     part_by_speed(everyone, frame)
     add_silent(everyone, frame, scrapes)
+    if not everyone.members:
+        everyone = resolve_without_engines(frame, catalogue.tiers)
     lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)
     end_vanished(frame, catalogue.signals, scrapes)

@@ -177,7 +177,7 @@ def _show_page(labels: Mapping[str, str]) -> str:
 
 def _no_engine(session: Session) -> Unknown | None:
     """Targets that respond, none of which shows the names of an engine."""
-    if session.context.view.units or not session.scrapes:
+    if any(unit.member.shows_engine for unit in session.context.view.units) or not session.scrapes:
         return None
     renamed = _other_names(session)
     if renamed is not None:

@@ -62,6 +62,22 @@ def test_the_first_mechanism_that_shows_is_the_finding(tmp_path, levels, disable
     assert sum(members.values()) <= found.probability + 0.005
 
 
+@pytest.mark.parametrize(("responds", "family"), [(True, "prefix-reuse"), (False, "kv-transfer")])
+def test_a_store_of_kv_that_delivers_nothing_is_named_with_or_without_its_pings(tmp_path, responds, family):
+    engine = Engine("a", ttft=then(0.15, 0.6), prefill=then(0.1, 0.55))
+    made = recorded(engine)
+    own = {**engine.target(), "model_name": "qwen", "engine": "0"}
+    steps = np.arange(SCRAPES)
+    held = np.minimum(steps, ONSET)
+    for name, values in (("queries", 1000.0 * steps), ("hits", 600.0 * held)):
+        made.put(f"vllm:external_prefix_cache_{name}", "counter", own, values, "_total")
+    if not responds:
+        made.put("lmcache:remote_ping_successes", "counter", own, held, "_total")
+        made.put("lmcache:remote_ping_errors", "counter", own, steps - held, "_total")
+    (found,) = findings(tmp_path, made, but(""))
+    assert (found.id, found.family) == (family, family)
+
+
 @pytest.mark.parametrize("changed", [True, False])
 def test_a_release_shortly_before_is_a_candidate(tmp_path, changed):
     engine = Engine("a", **MISSES)

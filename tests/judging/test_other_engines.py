@@ -8,7 +8,21 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.judging.made import INTERVAL_S, ONSET, SCRAPES, Engine, Level, Recording, gpu, recorded, then
+from inferdoc import diagnose, open_source
+from tests.judging.made import (
+    INTERVAL_S,
+    ONSET,
+    SCRAPES,
+    START_S,
+    Engine,
+    Level,
+    Recording,
+    container,
+    gpu,
+    recorded,
+    stored,
+    then,
+)
 from tests.judging.test_report_classes import diagnosed, found
 
 
@@ -200,3 +214,90 @@ def test_workers_that_show_what_they_have_in_flight_alone_are_not_called_healthy
     made.put("dynamo_component_inflight_requests", "gauge", own, then(4, 9))
     made.put("dynamo_component_requests", "counter", own, total(then(1, 0)), "_total")
     assert diagnosed(made, tmp_path).verdict != "healthy"
+
+
+def in_nginx(made: Recording, seconds: Level, requests: Level = 4.0) -> None:
+    where = {"job": "ingress-nginx", "instance": "10.0.8.1:10254", "exported_namespace": "llm", "status": "200"}
+    rate = np.broadcast_to(np.asarray(requests, dtype=float), SCRAPES)
+    made.put("nginx_ingress_controller_requests", "counter", where, total(rate), "_total")
+    for suffix, each in (("_count", rate), ("_sum", rate * seconds)):
+        made.put("nginx_ingress_controller_request_duration_seconds", "histogram", where, total(each, 0), suffix)
+
+
+@pytest.mark.parametrize(("seconds", "is_felt"), [(then(2, 5), True), (2.0, False)])
+def test_a_throttled_gpu_is_named_where_no_engine_is_scraped_and_requests_take_longer(tmp_path, seconds, is_felt):
+    made = Recording()
+    for pod in ("a", "b", "c"):
+        hot = pod == "b"
+        gpu(made, pod, 0, DCGM_FI_DEV_GPU_UTIL=95, DCGM_FI_DEV_SM_CLOCK=then(1980, 600) if hot else 1980)
+        reasons = {"job": "dcgm", "gpu": "0", "UUID": f"GPU-{pod}-0", "exported_pod": pod, "exported_namespace": "llm"}
+        made.put("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "gauge", reasons, then(4, 0x20) if hot else 4)
+    made.put("up", "gauge", {"job": "dcgm", "instance": "10.0.0.9:9400"}, 1)
+    in_nginx(made, seconds)
+    answer = diagnosed(made, tmp_path)
+    assert [(one.id, one.scope.pods) for one in answer.findings] == ([("gpu-clock-throttle", ["b"])] if is_felt else [])
+    assert is_felt or (answer.unknown is not None and answer.unknown.kind == "no-engine-metrics")
+
+
+@pytest.mark.parametrize("restarts", [then(0, 1), 0.0])
+def test_a_proxy_of_which_the_kernel_ends_the_process_is_named_where_no_engine_is_scraped(tmp_path, restarts):
+    made = Recording()
+    where = target("litellm", "litellm-0")
+    alive(made, where)
+    made.put("litellm_proxy_total_requests_metric", "counter", {**where, "status_code": "200"}, total(8), "_total")
+    state = {"job": "kube-state-metrics", "exported_pod": "litellm-0", "exported_namespace": "llm", "container": "p"}
+    made.put("kube_pod_container_status_restarts", "counter", state, restarts, "_total")
+    if np.any(restarts):
+        killed = {**state, "reason": "OOMKilled"}
+        made.put("kube_pod_container_status_last_terminated_reason", "gauge", killed, then(np.nan, 1))
+    answer = diagnosed(made, tmp_path)
+    assert found(answer) == (["engine-oom"] if np.any(restarts) else [])
+    assert answer.verdict == ("critical" if np.any(restarts) else "unknown")
+
+
+@pytest.mark.parametrize("share", [0.6, 0.0])
+def test_a_router_that_is_short_of_cpu_is_the_bottleneck_although_more_requests_come(tmp_path, share):
+    made = recorded(Engine("a", requests=then(4, 8)), Engine("b", requests=then(4, 8)))
+    where = target("dynamo-frontend", "frontend-0")
+    rate = then(8, 16)
+    own = {**where, "model": "qwen", "status": "success"}
+    made.put("dynamo_frontend_requests", "counter", own, total(rate), "_total")
+    for suffix, each in (("_count", rate), ("_sum", rate * then(0.4, 4))):
+        made.put("dynamo_frontend_time_to_first_token_seconds", "histogram", where, total(each, 0), suffix)
+    container(made, "frontend-0", share)
+    assert [one.id for one in diagnosed(made, tmp_path).findings] == ["router-overloaded" if share else "routing"]
+
+
+SLOW_S = 30
+"""Seconds between scrapes where ten minutes must pass."""
+BY_AGE = "smg_http_inflight_request_age_count"
+LITTLE = {
+    "litellm": ("litellm_in_flight_requests", {}, "litellm_request_total_latency_metric", 1),
+    "ray-serve": ("ray_serve_num_ongoing_http_requests", {"node_id": "n"}, "ray_serve_http_request_latency_ms", 1000),
+    "smg": ("smg_worker_requests_active", {"worker": "a"}, "smg_router_request_duration_seconds", 1),
+}
+"""By router: requests in flight with their labels, and the durations with their parts of a second."""
+
+
+@pytest.mark.parametrize("name", LITTLE)
+@pytest.mark.parametrize("left", [48, 0])
+def test_requests_that_never_end_at_a_router_show_by_those_in_flight(tmp_path, name, left):
+    """12 are in flight of the requests that end, 10 s each; `left` more come and stay."""
+    made = Recording(times=START_S + SLOW_S * np.arange(SCRAPES))
+    Engine("a").write(made)
+    gauge, own, duration, scale = LITTLE[name]
+    where = target(name, "router-0")
+    alive(made, where)
+    made.put(gauge, "gauge", {**where, **own}, then(12, 12 + left))
+    if name == "smg":
+        made.put(BY_AGE, "gauge", {**where, "gt": "0", "le": "30"}, 12)
+        made.put(BY_AGE, "gauge", {**where, "gt": "600", "le": "1200"}, then(0, left))
+    ended = 1.2 * SLOW_S * np.arange(SCRAPES)
+    for suffix, values in (("_count", ended), ("_sum", 10 * scale * ended)):
+        made.put(duration, "histogram", where, values, suffix)
+    for le in (5, 15, 60, np.inf):
+        bound = {**where, "le": f"{le * scale}".replace("inf", "+Inf")}
+        made.put(duration, "histogram", bound, ended * (le > 10), "_bucket")
+    made.samples.pop("process_start_time_seconds")
+    answer = diagnose(open_source(store=stored(made.text(), tmp_path)), since="25m")
+    assert [one.family for one in answer.findings] == (["routing"] if left else [])

@@ -262,6 +262,8 @@ def _expression(condition: Condition, rendering: Rendering) -> Expression | None
         parts = [promql(part, rendering) for part in condition.parts if not isinstance(part, Not)]
         if isinstance(condition, AllOf) and isinstance(condition.parts[0], Level) and parts[0] is None:
             return None  # without what it is about it would say another thing, not a wider one
+        if isinstance(condition, AllOf) and None in parts and _is_wider(condition, parts, rendering):
+            return None  # it would be about every pod behind a router
         if isinstance(condition, AllOf) and condition.only_denies:
             parts = _denied(condition, rendering)
         apart = {label for one in parts if one is not None for label in one.by}
@@ -287,6 +289,12 @@ def _barred(condition: Condition, rendering: Rendering, apart: Collection[str]) 
     if now is None or usual is None or not set(by) <= set(apart):
         return cached
     return cached.joined("or", Expression(now, by).joined("unless", Expression(usual, by)))
+
+
+def _is_wider(condition: AllOf, parts: Sequence[Expression | None], rendering: Rendering) -> bool:
+    """Whether only what is above the pods is left of an `all` that is about a pod."""
+    own = any(rendering.level(leaf.signal) not in WIDE for leaf in leaves(condition))
+    return own and any(parts) and not any("pod" in one.by for one in parts if one is not None)
 
 
 def _denied(condition: AllOf, rendering: Rendering) -> list[Expression | None]:
