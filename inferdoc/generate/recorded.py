@@ -80,12 +80,14 @@ LEVELS = (
 @dataclass
 class Records:
     """Recording rules by name, in the order in which one needs the other: what pods are, signals now, then their usual
-    values, then observations: series of those for whom one holds, with the value of its signal."""
+    values, then observations: series of those for whom one holds, with the value of its signal. beyond: by the name of
+    a usual value its text for those beyond half of their usual swing; None where a reader needs it of all."""
 
     pods: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     usual: dict[str, str] = field(default_factory=dict)
     observations: dict[str, str] = field(default_factory=dict)
+    beyond: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, str]:
@@ -149,28 +151,31 @@ class Recorded(Rendering):
         now = self.signal(name)
         return None if now is None else f"{now}[{length}]"
 
-    def usual(self, name: str) -> str | None:
+    def usual(self, name: str, beyond: bool | None = None) -> str | None:
         past = self._past(name)
         if past is None:
             return None
         if past.state:  # a mean is cheap, and a record of it a series of each GPU that has no fault
             return clause(past.middle)
-        return selector(self._middle(name, past), self.extra)
-
-    def _middle(self, name: str, past: UsualPast) -> str:
         if past.has_peers:
             self.records.usual.setdefault(past.peers_record, past.peers)
-        return _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
+        text = None if beyond is None else past.middle_beyond(beyond, self._swing(name, past, beyond))
+        record = _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
+        self.records.beyond[record] = text if self.records.beyond.get(record, text) == text else None
+        return selector(record, self.extra)
+
+    def _swing(self, name: str, past: UsualPast, up: bool) -> str:
+        record = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
+        return _once(self.records.usual, record, past.swing(up))
 
     def edge(self, name: str, up: bool) -> str | None:
         """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
         recorded once for all of them. What is on or off does not swing."""
-        past, usual = self._past(name), self.usual(name)
+        past, usual = self._past(name), self.usual(name, up)
         if past is None or usual is None or past.state:
             return None
-        kept = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
-        kept = _once(self.records.usual, kept, past.swing(up, self._middle(name, past)))
-        return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
+        swing = selector(self._swing(name, past, up), self.extra)
+        return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {swing}"
 
     def _past(self, name: str) -> UsualPast | None:
         record = self._record(name)
