@@ -95,8 +95,9 @@ def _named(rule: dict[str, Any]) -> str:
 
 
 def _among(records: Records, names: Collection[str]) -> Records:
-    kept = (_only(part, names) for part in (records.pods, records.now, records.usual, records.observations))
-    return Records(*kept, records.beyond)
+    parts = (records.pods, records.now, records.usual, records.observations)
+    pods, now, usual, observations = (_only(part, names) for part in parts)
+    return Records(pods, now, usual, observations, records.beyond)
 
 
 def _used(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
