@@ -25,6 +25,7 @@ from inferdoc.catalogue.record_names import (
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.baseline_rules import PODS_ALONE, UsualPast
+from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
@@ -56,6 +57,24 @@ WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|cont
 """Series by which exporters beside the engines report pods: one of each kind is enough."""
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
+
+OF_GATEWAYS = "sum by (cluster, namespace, job)"
+ENGINES_BEHIND = 'label_replace(increase({}[2m]), "namespace", "$1", "exported_namespace", "(.+)")'
+"""Requests of the namespace behind a gateway: an ingress controller has that of its ingress beside its own."""
+GATEWAY_RECORDS = {
+    "router:inferdoc_gateway_failed:ratio2m": f"""\
+{OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_errors>")})
+/ ({OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_request_rate>")}) >= 20)
+unless on (cluster, namespace, job) {ROUTER_PAGES}
+and on (cluster, namespace) (<running> or <request_rate>)""",
+    "router:inferdoc_gateway_unended:ratio5m": f"""\
+1 - {OF_GATEWAYS} (rate(<router_unended_share>[5m]))
+/ ({OF_GATEWAYS} (min_over_time(<router_running>[5m])) >= 10)
+and {OF_GATEWAYS} (min_over_time(<router_running>[2m] offset 5m)) >= 0""",
+}
+"""Of at least 20 requests the share that fails at any gateway but a router whose errors tell bad requests apart; of at
+least 10 in flight the share that does not end."""
+GATEWAY_FAILED, GATEWAY_UNENDED = GATEWAY_RECORDS
 
 
 def exported_pods(offset: str = "") -> str:
@@ -339,6 +358,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
         EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
         SERVED_RECORD: SERVED_EXPR,
+        **{name: expanded(text, catalogue) for name, text in GATEWAY_RECORDS.items()},
     }
     return Recorded(
         catalogue.signals_of_rules,
