@@ -36,6 +36,9 @@ YOUNG = ("30m", "10m", 5, "18m")
 """Until then a pod is compared with its last half hour without the newest ten minutes, in which an alert comes up: how
 long, how long ago, and how many values at least. Of a pod that is there now, that it was there so long ago shows as
 much for less than counting: recorded every two minutes, five values take eight."""
+NEAR = 0.5
+"""From this part of its swing on the usual value of a member is recorded, for rules that only read it beyond all of it:
+own choice, so that a value that moves about the edge of the swing is not lost between two records."""
 APART = "5m"
 """Records are means of five minutes: taken more often, most of one was in the value before, and is sorted once more."""
 
@@ -116,18 +119,27 @@ class UsualPast:
         none = f"0 * group by ({by}) ({self.record}) {'-' if self.harm == 'down' else '+'} Inf"
         return f"quantile by ({by}) (0.5, {self.record}){well}\nand {enough}\nor {none}"
 
-    def swing(self, up: bool, usual: str) -> str:
+    def swing(self, up: bool) -> str:
         """From the middle to the upper or lower fence of the past, as is usual among like members; nothing where none
-        of them has a past yet. usual: the record of the middle, which is that of the surest past that there is."""
+        of them has a past yet."""
         by, fallbacks = ", ".join(self.alike), []
         near, far = (0.75, 0.25) if up else (0.25, 0.75)
-        # a short past that counts is what is usual, else what is usual is something else
-        short = self._short_range, f"{_quantile(0.5, self._short_range)} == {usual}"
-        for past, enough in (self._long, short):
+        long, enough = self._long
+        for past, usual in (
+            (long, f"{_quantile(0.5, long)}\nand {enough}"),
+            (self._short_range, self._trusted()),
+        ):
             fence = f"{number(1 + FENCE)} * {_quantile(near, past)}\n- {number(FENCE)} * {_quantile(far, past)}"
-            away = f"{fence}\n- {usual}" if up else f"{usual}\n- {clause(fence)}"
-            fallbacks.append(f"quantile by ({by}) (0.5, {clause(f'{away}{chr(10)}and {enough}')})")
+            away = f"{fence}\n- {clause(usual)}" if up else f"{clause(usual)}\n- {clause(fence)}"
+            fallbacks.append(f"quantile by ({by}) (0.5, {clause(away)})")
         return "\nor ".join([*fallbacks, f"0 * group by ({by}) ({self.record})"])
+
+    def middle_beyond(self, up: bool, swing: str) -> str:
+        """The middle of those that are now beyond a part of the swing: nobody compares the others with it. swing: its
+        record."""
+        side, sign = ("<", "-") if up else (">", "+")
+        far = f"{number(NEAR)} * {swing}"
+        return f"{clause(self.middle)}\n{side} {self.record} {sign} on ({', '.join(self.alike)}) group_left () {far}"
 
     @property
     def _long(self) -> tuple[str, str]:

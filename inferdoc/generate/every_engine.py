@@ -12,8 +12,8 @@ from inferdoc.source.reads import Matcher, selector
 
 RAY = "ray_"
 """Ray exports a metric under this prefix, with `_` for `:` (collectors/names.yaml)."""
-EACH = re.compile(r"(?:(\w+)\()?<(\w+)>(?(1)(\[[^\]]*\])\))")
-"""`<waiting>`, or a function of a range of it: `rate(<request_rate>[5m])`."""
+EACH = re.compile(r"(?:(\w+)\()?<(\w+)>(?(1)(\[[^\]]*\](?: offset \w+)?)\))")
+"""`<waiting>`, or a function of a range of it, now or earlier: `rate(<request_rate>[5m])`."""
 Series = tuple[str, tuple[Matcher, ...]]
 
 

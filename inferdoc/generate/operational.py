@@ -19,6 +19,8 @@ from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import POD
 from inferdoc.generate.recorded import (
+    GATEWAY_FAILED,
+    GATEWAY_UNENDED,
     ROUTER_PAGES,
     SERVED_RECORD,
     Records,
@@ -35,9 +37,12 @@ WORDS = {
     "exported": exported_pods(),
     "exported_before": exported_pods(" offset 1h"),
     "served": SERVED_RECORD,
+    "gateway_failed": GATEWAY_FAILED,
+    "gateway_unended": GATEWAY_UNENDED,
 }
 """What stands in an expression for the targets that engines, routers and exporters are or were lately; for routers now;
-for the pods that exporters report now and an hour ago, for requests served a second."""
+for the pods that exporters report now and an hour ago, for requests served a second, for the shares of requests that
+fail at gateways and that do not end."""
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 METRICS = "{metrics}"

@@ -20,7 +20,7 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.operational import load_operational, operational_rules
 from inferdoc.generate.pod_info import ENGINE_PODS, ENGINE_PODS_EXPR
 from inferdoc.generate.promql_labels import refuse_joins
-from inferdoc.generate.prune_rules import needed, parted, pruned
+from inferdoc.generate.prune_rules import narrowed, needed, parted, pruned
 from inferdoc.generate.recorded import INTERVAL, Recorded, recorded
 from inferdoc.generate.rule_sets import RuleSetName, alerts_of_set
 from inferdoc.generate.slo import merged, slo_records, slo_rules, slow_records, watched
@@ -98,8 +98,8 @@ def build_pack(
         objective_records.insert(0, {ENGINE_PODS: expanded(ENGINE_PODS_EXPR, catalogue)})
     slow = [slow_records(slo, catalogue) for slo in slos]
     read = [*(rule.expr for rule in rules), *(text for found in (*objective_records, *slow) for text in found.values())]
-    records = pruned(rendering.records, read)
     symptoms = [rule for rule in (*causes.values(), *about_monitoring) if rule.kind == "symptom"]
+    records = narrowed(pruned(rendering.records, read), [rule.expr for rule in symptoms])
     pages, tickets = parted(records, [rule.expr for rule in symptoms])
     recording = [
         _group(PODS, POD_INTERVAL, _recorded(records.pods)),

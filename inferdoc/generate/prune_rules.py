@@ -32,6 +32,14 @@ def pruned(records: Records, exprs: Collection[str]) -> Records:
     return replace(needed, now=_only(now, now.keys() - alone), observations=observations)
 
 
+def narrowed(records: Records, exprs: Collection[str]) -> Records:
+    """The records with usual values of those alone that need one. exprs: rules that need them sooner than usual values
+    are recorded, so of all. Swings come first: usual values are compared with them."""
+    soon = _used(records.all, exprs)
+    beyond = {name: text for name, text in records.beyond.items() if text and name in records.usual.keys() - soon}
+    return replace(records, usual={**_only(records.usual, records.usual.keys() - beyond.keys()), **beyond})
+
+
 def parted(records: Records, exprs: Collection[str]) -> tuple[Records, Records]:
     """What these expressions rest on, and all other records."""
     names = _used(records.all, exprs)
@@ -87,7 +95,9 @@ def _named(rule: dict[str, Any]) -> str:
 
 
 def _among(records: Records, names: Collection[str]) -> Records:
-    return Records(*(_only(part, names) for part in (records.pods, records.now, records.usual, records.observations)))
+    parts = (records.pods, records.now, records.usual, records.observations)
+    pods, now, usual, observations = (_only(part, names) for part in parts)
+    return Records(pods, now, usual, observations, records.beyond)
 
 
 def _used(every: dict[str, str], exprs: Iterable[str]) -> set[str]:

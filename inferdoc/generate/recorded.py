@@ -25,6 +25,7 @@ from inferdoc.catalogue.record_names import (
 from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate.baseline_rules import PODS_ALONE, UsualPast
+from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
@@ -57,6 +58,24 @@ WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|cont
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
 
+OF_GATEWAYS = "sum by (cluster, namespace, job)"
+ENGINES_BEHIND = 'label_replace(increase({}[2m]), "namespace", "$1", "exported_namespace", "(.+)")'
+"""Requests of the namespace behind a gateway: an ingress controller has that of its ingress beside its own."""
+GATEWAY_RECORDS = {
+    "router:inferdoc_gateway_failed:ratio2m": f"""\
+{OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_errors>")})
+/ ({OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_request_rate>")}) >= 20)
+unless on (cluster, namespace, job) {ROUTER_PAGES}
+and on (cluster, namespace) (<running> or <request_rate>)""",
+    "router:inferdoc_gateway_unended:ratio5m": f"""\
+1 - {OF_GATEWAYS} (rate(<router_unended_share>[5m]))
+/ ({OF_GATEWAYS} (min_over_time(<router_running>[5m])) >= 10)
+and {OF_GATEWAYS} (min_over_time(<router_running>[2m] offset 5m)) >= 0""",
+}
+"""Of at least 20 requests the share that fails at any gateway but a router whose errors tell bad requests apart; of at
+least 10 in flight the share that does not end."""
+GATEWAY_FAILED, GATEWAY_UNENDED = GATEWAY_RECORDS
+
 
 def exported_pods(offset: str = "") -> str:
     """The pods that exporters report, each with the target that does. offset: PromQL, ` offset 1h`."""
@@ -80,12 +99,14 @@ LEVELS = (
 @dataclass
 class Records:
     """Recording rules by name, in the order in which one needs the other: what pods are, signals now, then their usual
-    values, then observations: series of those for whom one holds, with the value of its signal."""
+    values, then observations: series of those for whom one holds, with the value of its signal. beyond: by the name of
+    a usual value its text for those beyond half of their usual swing; None where a reader needs it of all."""
 
     pods: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     usual: dict[str, str] = field(default_factory=dict)
     observations: dict[str, str] = field(default_factory=dict)
+    beyond: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, str]:
@@ -149,28 +170,31 @@ class Recorded(Rendering):
         now = self.signal(name)
         return None if now is None else f"{now}[{length}]"
 
-    def usual(self, name: str) -> str | None:
+    def usual(self, name: str, beyond: bool | None = None) -> str | None:
         past = self._past(name)
         if past is None:
             return None
         if past.state:  # a mean is cheap, and a record of it a series of each GPU that has no fault
             return clause(past.middle)
-        return selector(self._middle(name, past), self.extra)
-
-    def _middle(self, name: str, past: UsualPast) -> str:
         if past.has_peers:
             self.records.usual.setdefault(past.peers_record, past.peers)
-        return _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
+        text = None if beyond is None else past.middle_beyond(beyond, self._swing(name, past, beyond))
+        record = _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
+        self.records.beyond[record] = text if self.records.beyond.get(record, text) == text else None
+        return selector(record, self.extra)
+
+    def _swing(self, name: str, past: UsualPast, up: bool) -> str:
+        record = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
+        return _once(self.records.usual, record, past.swing(up))
 
     def edge(self, name: str, up: bool) -> str | None:
         """The usual value and how far like members usually swing from theirs: that is a matter of their work, so it is
         recorded once for all of them. What is on or off does not swing."""
-        past, usual = self._past(name), self.usual(name)
+        past, usual = self._past(name), self.usual(name, up)
         if past is None or usual is None or past.state:
             return None
-        kept = f"{past.alike_level}:inferdoc_{name}:{'rise' if up else 'fall'}{self.history}"
-        kept = _once(self.records.usual, kept, past.swing(up, self._middle(name, past)))
-        return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {selector(kept, self.extra)}"
+        swing = selector(self._swing(name, past, up), self.extra)
+        return f"{usual} {'+' if up else '-'} on ({', '.join(past.alike)}) group_left () {swing}"
 
     def _past(self, name: str) -> UsualPast | None:
         record = self._record(name)
@@ -334,6 +358,7 @@ def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Re
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
         EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
         SERVED_RECORD: SERVED_EXPR,
+        **{name: expanded(text, catalogue) for name, text in GATEWAY_RECORDS.items()},
     }
     return Recorded(
         catalogue.signals_of_rules,

@@ -93,7 +93,7 @@ def _rests_on(recipe: Recipe, rule: AlertRule, catalogue: Catalogue) -> list[str
     """The expression of a rule and those of all that is recorded for it."""
     rendering = recorded(catalogue)
     expression(recipe, rendering)
-    return [rule.expr, *(text for texts in vars(rendering.records).values() for text in texts.values())]
+    return [rule.expr, *rendering.records.all.values()]
 
 
 def _steady(recipe: Recipe, firing: list[Case]) -> bool:

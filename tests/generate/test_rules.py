@@ -111,7 +111,7 @@ def test_a_usual_value_needs_a_history(records):
     usual = {name: expr for name, expr in records.items() if ":median6h" in name}
     assert usual
     for name, expr in usual.items():
-        own = expr.split("\nor ")[0]
+        own = re.sub(r"\n +", "\n", expr.removeprefix("(\n  ")).split("\nor ")[0]
         assert re.search(r"\[6h:5m\] offset 1h\)+\nand [a-z]+:inferdoc_\w+:\w+ offset 2h$", own), name
 
 

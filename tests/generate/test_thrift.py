@@ -47,3 +47,15 @@ def test_records_of_pages_are_apart_from_those_of_tickets():
     pages, tickets = parted(pruned(RECORDS, [*ALERTS, *OTHERS]), OTHERS)
     assert set(pages.all) == {"engine:inferdoc_of_role:rate5m", "engine:inferdoc_decodes:holds"}
     assert not pages.all.keys() & tickets.all.keys() and "engine:inferdoc_high:holds" in tickets.observations
+
+
+def test_a_usual_value_is_recorded_of_those_beyond_the_swing_only_where_no_rule_needs_it_of_all(records):
+    """A page cannot wait for the next record of usual values, nor does a mean of 15 minutes know the swing."""
+    names = ("gpu:inferdoc_pcie_replays", "target:inferdoc_restarts_total", "engine:inferdoc_itl_mean")
+    rare, paged, averaged = (records[f"{name}:median6h"] for name in names)
+    beyond = "< gpu:inferdoc_pcie_replays:increase5m - on (cluster, namespace, modelName) group_left () 0.5 * "
+    assert f"\n{beyond}namespace:inferdoc_pcie_replays:rise6h" in rare
+    assert "0.5 * model:inferdoc_restarts_total:rise6h" not in paged
+    assert "0.5 * model:inferdoc_itl_mean:rise6h" not in averaged
+    order = list(records)
+    assert order.index("namespace:inferdoc_pcie_replays:rise6h") < order.index("gpu:inferdoc_pcie_replays:median6h")

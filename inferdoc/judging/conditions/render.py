@@ -161,8 +161,9 @@ class Rendering:
         now = self.signal(name)
         return None if now is None else f"({now})[{length}:1m]"
 
-    def usual(self, name: str) -> str | None:
-        """The usual value of a signal: the median of its history."""
+    def usual(self, name: str, beyond: bool | None = None) -> str | None:
+        """The usual value of a signal: the median of its history. beyond: the reader only compares a value that lies
+        outside the usual swing, above (True) or below it, so that others need no usual value."""
         return self._historic(name, "0.5")
 
     def edge(self, name: str, up: bool) -> str | None:
