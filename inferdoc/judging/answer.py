@@ -100,7 +100,7 @@ def summarise(
     if verdict == "unknown":
         return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
     if not findings:
-        return f"No cause found on {how_many(pods, 'pod')}; users are not affected in the window."
+        return f"No cause found on {how_many(pods, 'pod')}; no impact on users was found in the window."
     first = findings[0]
     pods_named = some(first.scope.pods, 3)
     pods_named += "".join(f", {word} {value}" for word, value in first.scope.place if spread)

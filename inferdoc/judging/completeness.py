@@ -133,9 +133,12 @@ def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
 
 
 def _has_values(view: View, name: str) -> bool:
-    """Whether any pod shows a signal in the window."""
+    """Whether any pod shows a signal in the window, or has counted what was too small to be measured."""
     matrix = view.frame.signals.get(name)
-    return matrix is not None and bool(np.isfinite(matrix.values[:, view.frame.begin :]).any())
+    if matrix is None:
+        return False
+    shown = matrix.values if matrix.counts is None else matrix.counts
+    return bool(np.isfinite(shown[:, view.frame.begin :]).any())
 
 
 def listed_signs(catalogue: Catalogue, names: Collection[str]) -> set[str]:

@@ -18,11 +18,12 @@ from inferdoc.judging.fold import Cause, fold, group, score
 from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
 from inferdoc.judging.verdict import Match, Verdict
-from inferdoc.judging.view import Unit
+from inferdoc.judging.view import Trace, Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
 CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
+REPLACED = ("settings_changed", "image_changed", "container_image_changed")
 ROUTER_FAILURES, FAILED_SHARE = "router_error_share", "error_share"
 SLOWER = (*LATENCY, "router_ttft_mean")
 """Harm that is over once it is over."""
@@ -144,16 +145,23 @@ def _recovered(match: Match, context: Context) -> bool:
 def _ended_by_itself(match: Match, context: Context) -> bool:
     """Whether the container of a pod was started again in its place: a planned end brings a new pod, a crash does not,
     and takes the requests with it. By the kubelet, else by the start time of the process in a pod of a Deployment,
-    whose name a new pod does not have."""
+    whose name a new pod does not have. What comes back with other settings or another image was replaced."""
+    if any(_rises(context.view.get(match.unit, name), match, context) for name in REPLACED):
+        return False
     starts = context.view.get(match.unit, CONTAINER_STARTS)
     key, lineage = match.unit.member.key, context.view.lineage
     if starts is None and key not in lineage.predecessor and REPLICA_SET_POD.fullmatch(match.unit.member.pod):
         starts = context.view.get(match.unit, PROCESS_START)
-    if starts is None:
+    return _rises(starts, match, context)
+
+
+def _rises(series: Trace | None, match: Match, context: Context) -> bool:
+    """Whether a count or a time is higher at the end than it was shortly before an episode."""
+    if series is None:
         return False
-    steps = np.flatnonzero(np.isfinite(starts.values))
+    steps = np.flatnonzero(np.isfinite(series.values))
     before = np.searchsorted(steps, match.onset - context.clock.out_steps, side="right") - 1
-    seen = starts.values[steps[max(0, before) :]]
+    seen = series.values[steps[max(0, before) :]]
     return len(seen) > 1 and bool(seen[-1] > seen[0])
 
 

@@ -298,6 +298,12 @@ def test_an_outage_after_which_the_container_was_started_again_was_a_crash(start
     assert len(judged(OUTAGE, rows)[0].roots) == found
 
 
+@pytest.mark.parametrize("what", ["settings_changed", "image_changed", "container_image_changed"])
+def test_a_container_that_comes_back_as_another_was_replaced(what):
+    rows = {"target_up": {"p0": step(1, 0, until=CALM + 15)}, "kubelet_restarts": {"p0": step(0, 1, at=CALM + 15)}}
+    assert judged(OUTAGE, rows | {what: {"p0": step(0, 1, at=CALM + 15)}})[0].roots == []
+
+
 @pytest.mark.parametrize(
     ("failing", "found"),
     [(step(0, 0.03, at=CALM + 3, until=CALM + 12), 1), (np.full(N, 0.03), 0), (step(0, 0.001, at=CALM + 3), 0)],
