@@ -38,7 +38,7 @@ MOST: dict[str, int] = {
     "inferdoc/serve": 1,
     "inferdoc/simulate": 1,
     "inferdoc/slo": 4,
-    "inferdoc/source": 97,
+    "inferdoc/source": 96,
     "inferdoc/store": 68,
     "inferdoc/verify": 2,
     "inferdoc/whatif": 1,

@@ -72,7 +72,7 @@ and on (cluster, namespace) (<running> or <request_rate>)""",
 / ({OF_GATEWAYS} (min_over_time(<router_running>[5m])) >= 10)
 and {OF_GATEWAYS} (min_over_time(<router_running>[2m] offset 5m)) >= 0""",
 }
-"""Of at least 20 requests the share that fails at any gateway but a router whose errors tell bad requests apart; of at
+"""Of at least 20 requests the share that fails at any gateway but a router whose errors separate bad requests; of at
 least 10 in flight the share that does not end."""
 GATEWAY_FAILED, GATEWAY_UNENDED = GATEWAY_RECORDS
 

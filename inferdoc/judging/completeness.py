@@ -33,8 +33,8 @@ from inferdoc.words import how_many, lasting, some
 SIGNS = ("running", "waiting", "generation_tokens_rate", "prompt_tokens_rate", "request_rate")
 """Every engine shows one of them from its start, with traffic or without."""
 GAUGES = ("running", "waiting")
-LATENCIES = ("ttft_mean", "e2e_mean")
-"""A pod that finishes requests shows both."""
+LATENCIES = ("first_token_rate", "e2e_mean")
+"""A pod that finishes requests shows both. First tokens are counted also where they come too soon to be timed."""
 NAMED = 3
 LATEST_SECONDS = 300.0
 """Prometheus shows a series for five minutes after its last sample: older data are no picture of the present."""
@@ -133,12 +133,9 @@ def _shown(view: View) -> dict[Key, dict[str, _Sign]]:
 
 
 def _has_values(view: View, name: str) -> bool:
-    """Whether any pod shows a signal in the window, or has counted what was too small to be measured."""
+    """Whether any pod shows a signal in the window."""
     matrix = view.frame.signals.get(name)
-    if matrix is None:
-        return False
-    shown = matrix.values if matrix.counts is None else matrix.counts
-    return bool(np.isfinite(shown[:, view.frame.begin :]).any())
+    return matrix is not None and bool(np.isfinite(matrix.values[:, view.frame.begin :]).any())
 
 
 def listed_signs(catalogue: Catalogue, names: Collection[str]) -> set[str]:

@@ -148,10 +148,10 @@ class View:
         self._near.clear()
 
     def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
-        """The units that have a signal, and its values: float64[units, T], not to be changed."""
+        """The units that have a signal, and its values: float64[units, T]."""
         if signal not in self._stacks:
             rows = {unit: s.values for unit in self.units if (s := self.get(unit, signal)) is not None}
-            values = _together(list(rows.values()), self.frame[signal].values) if rows else np.empty((0, self.steps))
+            values = np.vstack(list(rows.values())) if rows else np.empty((0, self.steps))
             self._stacks[signal] = (list(rows), values)
         return self._stacks[signal]
 
@@ -330,20 +330,6 @@ def _by_owner(matrix: SignalMatrix | None) -> dict[Key, dict[str, np.ndarray]]:
         for entity, row in zip(matrix.entities, matrix.values, strict=True):
             found.setdefault(entity.member, {})[f"gpu {entity.device}"] = row
     return found
-
-
-def _together(rows: list[np.ndarray], matrix: np.ndarray) -> np.ndarray:
-    """Rows, float64[T] each, as float64[rows, T]: the part of the matrix where they are next to each other in it, else
-    a copy."""
-    begin, stride = _address(matrix), matrix.strides[0]
-    first = (_address(rows[0]) - begin) // stride
-    if all(_address(row) == begin + stride * place for place, row in enumerate(rows, first)):
-        return matrix[first : first + len(rows)]
-    return np.vstack(rows)
-
-
-def _address(values: np.ndarray) -> int:
-    return int(values.__array_interface__["data"][0])
 
 
 def _by_member(matrix: SignalMatrix) -> dict[tuple[Key, str], int | None]:
