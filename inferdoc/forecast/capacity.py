@@ -140,7 +140,8 @@ def capacities(made: Gathered, slos: Sequence[Slo] = (), unit: LoadUnit | None =
     pool's role work on, requests where no tokens were seen)."""
     latencies = [slo for slo in slos if slo.kind == "latency"]
     found = []
-    for pool, keys in made.pools().items():
+    for pool, members in made.pools().items():
+        keys = sorted(members)  # resamples of hours depend on the order
         units = (unit,) if unit is not None else _units(made, pool, keys)
         objectives = limits(latencies, pool)
         served = tuple(_served(made, each, keys, objectives) for each in units)

@@ -168,6 +168,12 @@ def _breaker_rejects(context: Context, match: Match) -> str | None:
     return f"{rejects:.3g}/s" if rejects else None
 
 
+def _router_restarts(context: Context, match: Match) -> str | None:
+    series = context.view.get(match.unit, "router_restarts_lately")
+    count = 0.0 if series is None else np.nan_to_num(series.values[match.onset : match.last + 1]).max(initial=0.0)
+    return how_many(round(count), "restart") if count >= 1 else None
+
+
 def _accepted_length(context: Context, match: Match) -> str | None:
     before, after = (f(context, match, "spec_acceptance_length") for f in (_before, _after))
     return None if before is None or after is None else f"{before:.2f} to {after:.2f} tokens a step"
@@ -242,6 +248,7 @@ NUMBERS: dict[str, Callable[[Context, Match], str | None]] = {
     "largest_batch": _largest_batch,
     "router_cores": _router_cores,
     "breaker_rejects": _breaker_rejects,
+    "router_restarts": _router_restarts,
     "break_even": _break_even,
     "pd_ratio": _ratio,
     "expected_transfer": _transfer,
