@@ -52,6 +52,7 @@ def engines(state: State) -> list[str]:
 
 LENGTHS = {"prompt_len_mean": np.full(N, 800.0), "output_len_mean": np.full(N, 400.0)}
 INPUTS = {
+    "router_restarts_lately": step(0.0, 2.0),
     "arrival_rate": np.full(N, 9.0),
     "request_rate": np.full(N, 3.0),
     "running": np.full(N, 20.0),
