@@ -197,6 +197,7 @@ def test_a_record_that_fails_makes_the_service_unready_and_a_metric_and_is_heale
         database = service.record._database
         database.connection = FailingConnection(database.connection, faults)
         assert service.post(webhook(firing())).status_code == 200
+        service.until(lambda: not service.service.dispatcher.tasks.running(["resume"]))  # it starts the others
         faults.first, faults.length = faults.calls + 1, 1 << 30
         service.until(lambda: len(service.service.dispatcher.tasks.down) >= 2)
         assert service.get("/healthz").status_code == 200
