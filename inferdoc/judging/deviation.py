@@ -290,13 +290,18 @@ def against_rows(
     )
     kept = compared[left]
     if counts is not None:
-        events = np.where(found.mask, np.nan_to_num(counts[kept]), 0.0).sum(axis=1) / clock.window_steps
         far, near = (found.observed, found.band) if rule.up else (found.band, found.observed)
-        known = np.isfinite(counts[kept]).any(axis=1)
-        enough = ~known | (events >= needed_observations(far, near))
+        enough = observations(counts[kept], found.mask, clock) >= needed_observations(far, near)
         found, kept = found.of(enough), kept[enough]
     answer.put(kept, found)
     return answer
+
+
+def observations(counts: np.ndarray, inside: np.ndarray, clock: Clock) -> np.ndarray:
+    """float64[R]: how many a row has at some steps, inf where it is not counted. counts: float64[R, T], of a rate
+    window each; inside: bool[R, T]."""
+    events = np.where(inside, np.nan_to_num(counts), 0.0).sum(axis=1) / clock.window_steps
+    return np.where(np.isfinite(counts).any(axis=1), events, np.inf)
 
 
 def needed_observations(far: np.ndarray | float, near: np.ndarray | float) -> np.ndarray:

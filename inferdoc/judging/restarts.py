@@ -6,11 +6,8 @@ shows in no scrape that fails for long, but the kubelet counted it and the proce
 
 from __future__ import annotations
 
-import re
-
 import numpy as np
 
-from inferdoc.catalogue.names import load_identity
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 
 RESTART_SCRAPES = 3
@@ -87,19 +84,6 @@ def recent(frame: SignalFrame, within_ms: int = RECENT_MS) -> SignalMatrix | Non
         return None
     counts = frame[RESTARTS]
     return SignalMatrix(counts.entities, _lately(_rises(counts.values), within_ms // frame.grid.step_ms))
-
-
-def of_routers(frame: SignalFrame, name: str) -> SignalMatrix | None:
-    """By namespace what a signal of pods shows of its routers: of several the highest value."""
-    if name not in frame:
-        return None
-    named = re.compile(load_identity().router_names)
-    rows: dict[Entity, np.ndarray] = {}
-    for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
-        if named.search(entity.pod) or named.search(entity.get("job")):
-            place = Entity.of(("cluster", "namespace"), entity.member[:2])
-            rows[place] = np.fmax(rows.get(place, row), row)
-    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
 def engine_ends(frame: SignalFrame) -> SignalMatrix | None:

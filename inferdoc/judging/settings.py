@@ -10,6 +10,7 @@ import numpy as np
 from inferdoc.catalogue.aliases import MAIN
 from inferdoc.catalogue.signal import Exporter, Signal
 from inferdoc.fleet.lineage import Key, Lineage
+from inferdoc.source.assemble import CONTAINER, moved_labels
 from inferdoc.source.base import InfoSeries
 from inferdoc.source.frame import Entity, SignalFrame
 
@@ -42,7 +43,6 @@ PREVIOUS = "previous"
 UNKNOWN = "the previous value"
 UNSET = ("", "None")
 
-CONTAINER = "container"
 Settings = Mapping[tuple[Key, str, str], Mapping[str, str]]
 """Pod, engine and container -> labels."""
 
@@ -98,12 +98,11 @@ def compare_settings(
                     former = lineage.predecessor.get(entity.member)
                     pairs = [] if former is None else _pairs(newest, former.key, entity)
                     if pairs:
-                        values, moved = frame[name].values[row], max(_moved(reading.moved, *pair) for pair in pairs)
+                        values, moved = (
+                            frame[name].values[row],
+                            max(moved_labels(reading.moved, *pair) for pair in pairs),
+                        )
                         frame[name].values[row] = np.where(np.isfinite(values), float(moved), np.nan)
-
-
-def _moved(labels: Sequence[str], before: Mapping[str, str], own: Mapping[str, str]) -> int:
-    return sum(bool(before.get(name)) and bool(own.get(name)) and before[name] != own[name] for name in labels)
 
 
 def _pairs(newest: Settings, former: Key, entity: Entity) -> list[tuple[Mapping[str, str], Mapping[str, str]]]:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging import restarts
@@ -44,8 +45,8 @@ def add_telemetry(
         "process_restarts": lambda: restarts.of_processes(frame),
         "recent_restarts": lambda: restarts.recent(frame),
         "restarts_in_an_hour": lambda: restarts.recent(frame, restarts.HOUR_MS),
-        "router_restarts": lambda: restarts.of_routers(frame, restarts.LATELY),
-        "router_cpu_throttled": lambda: restarts.of_routers(frame, "cpu_throttled_share"),
+        "router_restarts": lambda: _of_routers(frame, restarts.LATELY),
+        "router_cpu_throttled": lambda: _of_routers(frame, "cpu_throttled_share"),
         "engine_ends": lambda: restarts.engine_ends(frame),
         "tokens_per_gpu_hour": lambda: tokens_per_gpu_hour(frame),
         "fleet_utilisation": lambda: utilisation(frame, plateaus),
@@ -56,6 +57,19 @@ def add_telemetry(
                 matrix = makers[reading.telemetry]()
                 if matrix is not None:
                     frame.signals[name] = _beside(frame.signals.get(name), matrix)
+
+
+def _of_routers(frame: SignalFrame, name: str) -> SignalMatrix | None:
+    """By namespace what a signal of pods shows of its routers: of several the highest value."""
+    if name not in frame:
+        return None
+    named = re.compile(load_identity().router_names)
+    rows: dict[Entity, np.ndarray] = {}
+    for entity, row in zip(frame[name].entities, frame[name].values, strict=True):
+        if named.search(entity.pod) or named.search(entity.get("job")):
+            place = Entity.of(("cluster", "namespace"), entity.member[:2])
+            rows[place] = np.fmax(rows.get(place, row), row)
+    return SignalMatrix(list(rows), np.vstack([*rows.values()])) if rows else None
 
 
 def _beside(read: SignalMatrix | None, derived: SignalMatrix) -> SignalMatrix:

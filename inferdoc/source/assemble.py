@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import itertools
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 
@@ -282,14 +282,19 @@ def _newest(reading: Reading, members: list[InfoSeries]) -> np.ndarray:
 CONTAINER = "container"
 
 
+def moved_labels(names: Sequence[str], before: Mapping[str, str], now: Mapping[str, str]) -> int:
+    """How many labels have another value than before, of those that both sides have."""
+    return sum(bool(before.get(name)) and bool(now.get(name)) and before[name] != now[name] for name in names)
+
+
 def _moved(reading: Reading, members: list[InfoSeries]) -> np.ndarray:
     """At every step how many labels have another value than what the same container showed first; of several
     containers the most."""
     first: dict[str, Mapping[str, str]] = {}
     rows = []
     for one in sorted(members, key=lambda one: int(np.argmax(np.isfinite(one.values)))):
-        before, now = first.setdefault(one.labels.get(CONTAINER, ""), one.labels), one.labels
-        count = sum(bool(before.get(n)) and bool(now.get(n)) and before[n] != now[n] for n in reading.moved)
+        before = first.setdefault(one.labels.get(CONTAINER, ""), one.labels)
+        count = moved_labels(reading.moved, before, one.labels)
         rows.append(np.where(np.isfinite(one.values), float(count), np.nan))
     return np.asarray(np.fmax.reduce(rows))
 

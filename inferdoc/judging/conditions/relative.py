@@ -12,7 +12,15 @@ from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
-from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, Shift, against_rows, needed_observations, shifts
+from inferdoc.judging.deviation import (
+    STANDARD_ERRORS,
+    Deviation,
+    Shift,
+    against_rows,
+    needed_observations,
+    observations,
+    shifts,
+)
 from inferdoc.judging.order import middles
 from inferdoc.judging.spans import NONE
 from inferdoc.judging.view import Trace, Unit
@@ -64,10 +72,12 @@ def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery
         if condition.average:
             lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in split])
             means = shifts(values, splits, lasts, context.clock)
-            events = _events(context.counts(signal, [query.unit for query in split]), splits, lasts, context)
+            counts, steps = context.counts(signal, [query.unit for query in split]), np.arange(values.shape[1])
+            inside = (steps >= splits[:, np.newaxis]) & (steps <= lasts[:, np.newaxis])
+            events = np.full(len(split), np.inf) if counts is None else observations(counts, inside, context.clock)
             outcomes |= {
                 query: _averaged(signal, context, query, rule, moved, seen)
-                for query, moved, seen in zip(split, means, events, strict=True)
+                for query, moved, seen in zip(split, means, events.tolist(), strict=True)
             }
         else:
             counts = context.counts(signal, [query.unit for query in split])
@@ -139,16 +149,6 @@ def _within_one_bucket(found: Deviation, series: Trace | None) -> bool:
         return False
     before, now = (int((series.bounds < value).sum()) for value in (found.baseline, found.observed))
     return abs(now - before) < 2
-
-
-def _events(counts: np.ndarray | None, splits: np.ndarray, lasts: np.ndarray, context: Context) -> list[float]:
-    """How many observations each row has from its split to its last step; inf where they are not counted."""
-    if counts is None:
-        return [np.inf] * len(splits)
-    steps = np.arange(counts.shape[1])
-    inside = (steps >= splits[:, np.newaxis]) & (steps <= lasts[:, np.newaxis])
-    seen = np.where(inside, np.nan_to_num(counts), 0.0).sum(axis=1) / context.clock.window_steps
-    return list(np.where(np.isfinite(counts).any(axis=1), seen, np.inf))
 
 
 def _averaged(
