@@ -74,10 +74,10 @@ def summarise(
     if verdict == "unknown" and rising is not None:
         title, one = rising
         moved = f"from {figure(one.baseline, one.unit)} to {figure(one.observed, one.unit)}"
-        return (
-            f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}. That is too new to distinguish "
-            f"from a spike: ask again at {_to_seconds(one.ask_again)}."
-        )
+        risen = f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}."
+        if one.ask_again is not None:
+            return f"{risen} That is too new to distinguish from a spike: ask again at {_to_seconds(one.ask_again)}."
+        return f"{risen} {one.requests} requests are too few to rule out chance: ask again when more have ended."
     if verdict == "unknown" and stopped is not None:
         of = f" for model {stopped.model}" if stopped.model else ""
         return (

@@ -16,10 +16,10 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.tables import Calibration
 from inferdoc.fleet.lineage import Key
 from inferdoc.fleet.workloads import workload
-from inferdoc.judging.clock import Rule
+from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions.stalls import LONGEST_GAP_FACTOR
 from inferdoc.judging.context import Context
-from inferdoc.judging.deviation import bands
+from inferdoc.judging.deviation import bands, needed_observations, observations
 from inferdoc.judging.model import Diagnosis, Rising, Stopped, UnreadNames, seconds, stamp
 from inferdoc.judging.order import rows_of
 from inferdoc.judging.references.providers import FELT, LEAST_WORSE
@@ -191,11 +191,13 @@ MUCH_WORSE = 2.0
 """Twice what was usual: for less, on quiet days every user would have to repeat the query."""
 LEAST_SCRAPES = 2
 """One is a spike."""
+LEAST_REQUESTS = 1.5
+"""A single slow request is none, even where a rate counts somewhat more than it."""
 
 
 def rising(context: Context, units: Sequence[Unit]) -> Rising | None:
     """What users of these units wait for and what has risen most in the last scrapes, over all that it was before; None
-    where nothing has, or for so long that it was judged."""
+    where nothing has, or over so many scrapes and requests that it was judged."""
     risen = [one for name in FELT if name in context.signals for one in _of_signal(name, context, units)]
     return max(risen, key=lambda one: one.observed / max(one.baseline, LEAST_WORSE[one.signal]), default=None)
 
@@ -205,24 +207,37 @@ def _of_signal(name: str, context: Context, units: Sequence[Unit]) -> Iterator[R
     rows = {unit: series.values for unit in units if (series := view.get(unit, name)) is not None}
     if not rows:
         return
-    known = clock.out_steps + clock.window_steps
-    values = np.vstack(list(rows.values()))
-    before = np.isfinite(values)
-    before[:, -known:] = False
-    places = np.flatnonzero(before.sum(axis=1) >= clock.least_baseline)
-    if not len(places):
+    among = list(rows)
+    values, counts = rows_of(list(rows.values())), context.counts(name, among)
+    known, least = clock.out_steps + clock.window_steps, clock.steps(0.0, LEAST_SCRAPES)
+    for row, middle, first, last in _beyond(values, view.steps - known, LEAST_WORSE[name], clock):
+        if view.steps - first < known and last >= view.steps - least:
+            since, later = stamp(view.time_at(first)), stamp(view.time_at(first + known))
+            yield Rising(name, among[row].name, middle, float(values[row, last]), unit_of, since, later)
+    if counts is None:
         return
-    usual, limit = bands(values[places], before[places], Rule(MUCH_WORSE, by=LEAST_WORSE[name]))
-    least, among = clock.steps(0.0, LEAST_SCRAPES), list(rows)
-    for place, middle, most in zip(places.tolist(), usual.tolist(), limit.tolist(), strict=True):
-        seen = np.flatnonzero(np.isfinite(values[place]))
-        inside = np.flatnonzero(values[place, seen] <= most)
+    for row, middle, first, _ in _beyond(values, view.begin, LEAST_WORSE[name], clock):
+        observed = float(np.nanmedian(values[row, first:]))
+        requests = float(observations(counts[[row], first:], np.isfinite(counts[[row], first:]), clock)[0])
+        if view.steps - first >= known and LEAST_REQUESTS <= requests < needed_observations(observed, middle):
+            since = stamp(view.time_at(first))
+            yield Rising(name, among[row].name, middle, observed, unit_of, since, requests=round(requests))
+
+
+def _beyond(values: np.ndarray, stop: int, worse: float, clock: Clock) -> Iterator[tuple[int, float, int, int]]:
+    """The rows of float64[R, T] that stay far beyond their values before a step, to the last value: row, usual value,
+    first and last step beyond it."""
+    before = np.isfinite(values) & (np.arange(values.shape[1]) < stop)
+    rows = np.flatnonzero(before.sum(axis=1) >= clock.least_baseline)
+    if not len(rows):
+        return
+    usual, limit = bands(values[rows], before[rows], Rule(MUCH_WORSE, by=worse))
+    for row, middle, most in zip(rows.tolist(), usual.tolist(), limit.tolist(), strict=True):
+        seen = np.flatnonzero(np.isfinite(values[row]))
+        inside = np.flatnonzero(values[row, seen] <= most)
         outside = seen[inside[-1] + 1 :] if len(inside) else seen
-        if len(outside) < least or seen[-1] < view.steps - least or view.steps - outside[0] >= known:
-            continue
-        first, last = int(outside[0]), int(outside[-1])
-        moments = (stamp(view.time_at(step)) for step in (first, first + known))
-        yield Rising(name, among[place].name, middle, float(values[place, last]), unit_of, *moments)
+        if len(outside) >= clock.steps(0.0, LEAST_SCRAPES):
+            yield row, middle, int(outside[0]), int(outside[-1])
 
 
 RATE = "request_rate"

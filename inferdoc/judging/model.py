@@ -384,8 +384,8 @@ class FocusInfo(msgspec.Struct):
 
 
 class Rising(msgspec.Struct):
-    """What has become worse in the last scrapes, too new to be distinguished from a spike. ask_again: when it can
-    be."""
+    """What has become worse, too new to be distinguished from a spike, or over too few requests. ask_again: when it can
+    be, None where more requests decide; requests: over how many it was seen, None where it is too new."""
 
     signal: str
     entity: str
@@ -393,7 +393,8 @@ class Rising(msgspec.Struct):
     observed: float
     unit: str
     since: str
-    ask_again: str
+    ask_again: str | None = None
+    requests: int | None = None
 
 
 class Persistent(msgspec.Struct):

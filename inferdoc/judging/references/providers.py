@@ -55,13 +55,17 @@ def _first(folder: Path, pools: set[Pool], older_than: str | None, refusals: lis
 
 
 HOUR_MS = 3_600_000
-FELT = ("ttft_mean", "e2e_mean", "itl_mean", "waiting")
+FELT = ("ttft_mean", "e2e_mean", "itl_mean", "tpot_request_mean", "waiting")
 WORSE = 1.5
 """Much worse: the ratio that the recipes query of a time to first token."""
 FAR_WORSE = 2 * WORSE
-"""Worse even if it is one quantity alone: prompts that are computed anew delay first tokens and little else."""
-LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2.0}
+"""Worse even if it is one quantity alone and more arrives."""
+LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "tpot_request_mean": 0.01, "waiting": 2.0}
 """What a user can notice: seconds, requests."""
+ARRIVALS = "arrival_rate"
+MORE_LOAD = 1.3
+"""Where so much more arrives than earlier, longer waits are no fault that began since, and the earlier time may be one
+of a fleet that was not in use yet."""
 BLOCK_MS, REACH_MS = 30 * 60_000, 8 * HOUR_MS
 """What lies before the history is read coarsely, for so long, and looked at in blocks."""
 COARSE_MS = 60_000
@@ -87,7 +91,7 @@ def earlier_span(session: Session) -> Lead | None:
     before it: a block on the way up is part of the climb, and one at the edge of the change may hold some of it. Reads
     a few signals, coarsely, of what the source holds."""
     view, grid = session.context.view, session.frame.grid
-    now = _levels(session.frame, view.frame.begin) if view.units else {}
+    now = _levels(session.frame, view.frame.begin, names=(*FELT, ARRIVALS)) if view.units else {}
     if not now:
         return None
     days = [(kind, [span]) for kind, back in DAYS for span in [_block(grid, grid.end_ms - back)]]
@@ -121,9 +125,10 @@ def _levels_of(session: Session, blocks: list[Grid]) -> list[Levels]:
         return [{} for _ in blocks]
     step = max(COARSE_MS, session.frame.grid.step_ms)
     grid = replace(session.frame.grid, start_ms=begin, step_ms=step, count=(end - begin) // step + 1)
-    frame = session.read(FELT, grid)
+    names = (*FELT, ARRIVALS)
+    frame = session.read(names, grid)
     steps = [np.searchsorted(grid.times_ms, (block.start_ms, block.end_ms + 1)).tolist() for block in blocks]
-    return [_levels(frame, first, stop, least=LEAST_KNOWN * (stop - first)) for first, stop in steps]
+    return [_levels(frame, first, stop, names, LEAST_KNOWN * (stop - first)) for first, stop in steps]
 
 
 def _levels(
@@ -151,9 +156,10 @@ def _of(levels: Levels, place: Place) -> Mapping[str, float]:
 
 
 def _much_worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> bool:
-    """Whether two of the quantities are worse, or one by far."""
+    """Whether two of the quantities are worse, or one where no more arrives than then, or one by far."""
     by = _worse(now, then, ratio)
-    return len(by) >= 2 or any(now[name] >= FAR_WORSE * then[name] for name in by)
+    least = 1 if ARRIVALS in now and now[ARRIVALS] <= MORE_LOAD * then.get(ARRIVALS, 0) else 2
+    return len(by) >= least or any(now[name] >= FAR_WORSE * then[name] for name in by)
 
 
 def _worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) -> list[str]:
@@ -162,11 +168,8 @@ def _worse(now: Mapping[str, float], then: Mapping[str, float], ratio: float) ->
     return [n for n in both if now[n] >= ratio * then[n] and now[n] - then[n] >= LEAST_WORSE[n]]
 
 
-MORE_LOAD = 1.3
-"""Where so much more arrives than in the first minutes, these were those of a fleet that was not in use yet."""
 HEAD_WINDOWS = 2
 """A rate needs a window, and a median more than one that stands apart."""
-ARRIVALS = "arrival_rate"
 
 
 def first_minutes(session: Session) -> Lead | None:
