@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from inferdoc.catalogue.aliases import declared_series
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.names import IdentityLabels
 from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
@@ -28,7 +29,7 @@ from inferdoc.source.identity import CLUSTER, FIELDS, NAMESPACE, Key, Naming, Wh
 from inferdoc.source.joins import GpuHosts, Joins, PodPlaces
 from inferdoc.source.kept_series import KeepsSeries, matchers_of, word_of
 from inferdoc.source.page_histograms import Called
-from inferdoc.source.processes import Copies, Crowd, Processes, match_processes
+from inferdoc.source.processes import OF_ENGINE, Copies, Crowd, Processes, match_processes
 from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 from inferdoc.source.renamed import Renamed, in_declared_unit, scaled
@@ -229,9 +230,8 @@ class Identified(Readable):
         self._about = {_target(one.labels): one.labels for one in about}
         of_engines, of_gpus = first(self._labels.engines), first(self._labels.gpus)
         self.stored = frozenset(name for one in of_engines for name in one.labels)
-        engines, gpus = (
-            [InfoSeries(self._reported(one.labels), one.values) for one in group] for group in (of_engines, of_gpus)
-        )
+        engines = self._without_parts(of_engines)
+        gpus = [InfoSeries(self._reported(one.labels), one.values) for one in of_gpus]
         targets = self.raw.info("up", look) if "up" in names else []
         naming = Naming(self._labels, self._chosen)
         is_counter = any(name in names for name in self._labels.engines[0])
@@ -242,7 +242,7 @@ class Identified(Readable):
             fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(FRESH * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
             read = [[one for n in group if n in names for one in self._stored_info(n, fine)] for group in groups]
-            return [[InfoSeries(self._reported(one.labels), one.values) for one in group] for group in read]
+            return [self._without_parts(group) for group in read]
 
         processes = match_processes(naming, engines, gpus, totals, is_counter, targets)
         joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
@@ -287,6 +287,22 @@ class Identified(Readable):
         """The labels, with what OTLP tells of their target."""
         own = {name: value for name, value in labels.items() if value}
         return {**self._about[_target(own)], **own} if self._about and _target(own) in self._about else own
+
+    def _without_parts(self, series: Iterable[InfoSeries]) -> list[InfoSeries]:
+        """What a page shows by rank or priority, as one series of its engine."""
+        parts: dict[tuple[tuple[str, str], ...], list[np.ndarray]] = {}
+        for one in series:
+            labels = {n: v for n, v in self._reported(one.labels).items() if n not in self._of_parts}
+            parts.setdefault(tuple(sorted(labels.items())), []).append(one.values)
+        return [InfoSeries(dict(labels), _filled(rows)) for labels, rows in parts.items()]
+
+    @cached_property
+    def _of_parts(self) -> frozenset[str]:
+        """The labels that pages of engines put on their series: of parts of one process."""
+        declared = declared_series(load_catalogue(self.catalogue).exporters.values())
+        looked_at = {name for group in self._labels.engines for name in group} & declared.keys()
+        labels = {label for name in looked_at for label in declared[name][1].labels}
+        return frozenset(labels - OF_ENGINE - set(self._naming.read(gpu=True)))
 
     def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
         """Who a series with these labels is about."""

@@ -121,3 +121,13 @@ def test_steps_slow_with_kv_from_the_host_are_named_without_a_count_of_evictions
         import_file(store, page)
     answer = diagnose(open_source(store=tmp_path / "case.db"), since="50m")
     assert answer.findings[0].id == "kv-offload-slow"
+
+
+def test_far_longer_waits_of_few_requests_are_no_health():
+    answer = diagnose(open_source(store=stored("r08-second-long-session-evicts-the-first")), since="15m")
+    assert answer.verdict == "unknown" and "requests are too few" in answer.summary
+
+
+def test_a_window_inside_the_incident_is_compared_with_the_time_before_it():
+    answer = diagnose(open_source(store=stored("q02-first-token-slower-in-0-7-0")), since="750s")
+    assert answer.verdict == "degraded"

@@ -67,6 +67,25 @@ def test_two_servers_of_a_pair_count_once(tmp_path):
     assert set(np.diff(one.times_ms)) == {15_000}, "not twice as often"
 
 
+def test_ranks_of_one_page_are_added_up_and_no_copies(tmp_path):
+    own = labels_of(target("a") | {"model_name": "m"})
+    running = [
+        f'sglang:num_running_reqs{{{own},dp_rank="{rank}"}} {rank + 1} {START + 15 * i}'
+        for rank in range(4)
+        for i in range(STEPS)
+    ]
+    (tmp_path / "a.om").write_text("\n".join(["# TYPE sglang:num_running_reqs gauge", *running, "# EOF\n"]))
+    with Store.open(tmp_path / "a.db", "w") as store:
+        import_file(store, tmp_path / "a.om")
+    source = open_source(store=tmp_path / "a.db")
+    read = Read("sglang:num_running_reqs", "last", BY)
+    source.expect({read.name})
+    source.identify(1000 * START, 1000 * (START + 15 * STEPS))
+    (row,) = source.evaluate([read], GRID)[read].values
+    np.testing.assert_allclose(row, 1 + 2 + 3 + 4)
+    assert not source.findings.copies
+
+
 def test_where_one_of_them_stops_the_other_goes_on(tmp_path):
     pair = [(target("a", replica="r0"), 10.0, 0, 45, 0), (target("a", replica="r1"), 10.0, 10, STEPS, 6)]
     source = stored(tmp_path, pair)
