@@ -72,9 +72,11 @@ def slo_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
     up to an hour."""
     records = latency_records(slo, catalogue)
     for window in ("5m", NOW):
-        names = [record_name(slo, what, f"rate{window}") for what in ("all", "bad")]
-        for name, text in zip(names, events(slo, catalogue, names[0], f"rate({{}}[{window}])"), strict=True):
-            records.setdefault(name, text)
+        all_, bad = (record_name(slo, what, f"rate{window}") for what in ("all", "bad"))
+        every, _ = events(slo, catalogue, all_, f"rate({{}}[{window}])")
+        # of a latency all may be recorded of engines whose buckets nothing counts: those are no bad events
+        own = all_ if records.setdefault(all_, every) == every else clause(every)
+        _, records[bad] = events(slo, catalogue, own, f"rate({{}}[{window}])")
     return records | _shares(slo, (window for window in windows() if length_of(window) <= length_of(QUICK)))
 
 
