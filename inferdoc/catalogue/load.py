@@ -143,6 +143,11 @@ class Catalogue:
         """Models by short name; a folder of one's own adds and replaces."""
         return self._laid_over(MODELS, KnownModels).models
 
+    def is_dense(self, model: str) -> bool:
+        """Whether a model is known, by its short name or the one under which it is published, and has no experts."""
+        known = (one for name, one in self.models.items() if model.lower() in (name, one.title.lower()))
+        return any(one.active is None for one in known)
+
     def _laid_over(self, name: str, into: type[Laid]) -> Laid:
         paths = self._places("collectors", name)
         return decode_over(paths, into) if paths else into()

@@ -194,7 +194,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     harm: the direction that is bad for users; enable: what to enable if it is absent; feature: it exists only where an
     optional feature is in use (adapters, speculation, a KV connector), so its absence rules out causes of that
     feature; between_roles: it is about what prefill hands to decode, so where the roles run apart its absence is
-    blindness; unit: `bits` is a mask of
+    blindness; experts: only models with experts have it; unit: `bits` is a mask of
     reasons that hold clocks, `Xid` an error code of a GPU."""
 
     title: str
@@ -206,6 +206,7 @@ class Signal(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     enable: str | None = None
     feature: bool = False
     between_roles: bool = False
+    experts: bool = False
     note: str | None = None
     source: str | None = None
     top: float | None = None

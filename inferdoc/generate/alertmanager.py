@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -125,7 +125,7 @@ def effect_inhibitions(rules: Iterable[AlertRule], recipes: Mapping[str, Recipe]
     inhibited: dict[str, set[str]] = {}
     for cause in names:
         for effect in recipes[cause].effects:
-            if effect not in names:
+            if effect not in names or own[effect].kind != "cause":  # a symptom pages, whatever explains it
                 continue
             if _holds_back(recipes[cause], recipes[effect]):
                 inhibited.setdefault(cause, set()).add(names[effect])
@@ -154,6 +154,24 @@ def _standing(recipe: Recipe) -> tuple[int, int, str]:
     """Who holds back whom of two related causes: a mechanism, then a load, then a limit; then who explains more."""
     rank = 0 if recipe.limit else 1 if recipe.kind == "load" else 2
     return rank, len(recipe.effects), recipe.id
+
+
+def routing_of(routing: Routing, rules: Collection[AlertRule]) -> Routing:
+    """The routing with the routes, receivers and inhibitions that these rules may need."""
+    known = [{"alertname": each.name, "severity": each.severity, "kind": each.kind} for each in rules]
+
+    def needed(matchers: Sequence[str]) -> bool:
+        read = read_matchers(matchers, Path("routing.yaml"))
+        return any(_may_fit(read, labels) for labels in known)
+
+    routes = tuple(each for each in routing.routes if needed(each.matchers))
+    names = {routing.default_receiver, *(each.receiver for each in routes)}
+    return msgspec.structs.replace(
+        routing,
+        routes=routes,
+        receivers=tuple(each for each in routing.receivers if each["name"] in names),
+        inhibitions=tuple(each for each in routing.inhibitions if needed(each.source) and needed(each.target)),
+    )
 
 
 def configuration(routing: Routing, inhibitions: Iterable[Inhibition] = ()) -> dict[str, Any]:
@@ -313,10 +331,10 @@ def _holding_back(document: dict[str, Any], path: Path) -> Iterator[str]:
         matchers = read_matchers(rule.get("target_matchers") or (), path)
         matchers += tuple(Matcher(label, "=", value) for label, value in (rule.get("target_match") or {}).items())
         matchers += tuple(Matcher(label, "=~", value) for label, value in (rule.get("target_match_re") or {}).items())
-        if any(_may_fit(matchers, severity) for severity in SEVERITIES):
+        if any(_may_fit(matchers, {"severity": each, "alertname": "InferdocAlert"}) for each in SEVERITIES):
             yield f'{path}: inhibit_rules[{number}] may inhibit alerts of inferdoc; add component!="inferdoc" to it'
 
 
-def _may_fit(matchers: Sequence[Matcher], severity: str) -> bool:
-    known = {"component": COMPONENT, "severity": severity, "alertname": "InferdocAlert"}
+def _may_fit(matchers: Sequence[Matcher], labels: Mapping[str, str]) -> bool:
+    known = {"component": COMPONENT, **labels}
     return all(matcher.fits(known) for matcher in matchers if matcher.label in known)

@@ -13,7 +13,15 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.fleet.members import Assignment
 from inferdoc.generate import promtool
-from inferdoc.generate.alertmanager import Inhibition, Routing, configuration, effect_inhibitions, load_routing, merged
+from inferdoc.generate.alertmanager import (
+    Inhibition,
+    Routing,
+    configuration,
+    effect_inhibitions,
+    load_routing,
+    merged,
+    routing_of,
+)
 from inferdoc.generate.document import plain_yaml, write, yaml_text
 from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pack import RECORDING, RULES, Pack, alerts_of, build_pack, pack_problems
@@ -47,8 +55,7 @@ def alert_files(
     """The rules, the objects of the operator and the Alertmanager configuration. Raises CatalogueError or InferdocError
     for a declaration that cannot become rules."""
     pack = build_pack(catalogue, links, assignments, rule_set)
-    inhibitions = effect_inhibitions(pack.rules, catalogue.recipes)
-    routes = yaml_text(configuration(load_routing(catalogue.overlays), inhibitions), "amtool check-config reads it.")
+    routes = yaml_text(configuration(*_routes(catalogue, pack)), "amtool check-config reads it.")
     objects = {RULES_FOLDER / path: text for path, text in prometheus_rules(pack.groups).items()}
     records = sum("record" in rule for group in pack.groups for rule in group["rules"])
     remarks = [
@@ -95,7 +102,7 @@ def merge_alerts(
 
     Raises InferdocError where that is not possible; the file is then as it was.
     """
-    routing, inhibitions = _routes(catalogue, rule_set)
+    routing, inhibitions = _routes(catalogue, build_pack(catalogue, GeneratedLinks(), (), rule_set))
     try:
         text, remarks = merged(path.read_text("utf-8"), path, routing, inhibitions, receivers)
         problems = check_text(text)
@@ -110,13 +117,12 @@ def merge_alerts(
 
 def route_fragments(catalogue: Catalogue, rule_set: RuleSetName = "full") -> str:
     """Our routes, receivers and inhibit rules for a rule set as a configuration of their own."""
-    routing, inhibitions = _routes(catalogue, rule_set)
-    return plain_yaml(configuration(routing, inhibitions))
+    return plain_yaml(configuration(*_routes(catalogue, build_pack(catalogue, GeneratedLinks(), (), rule_set))))
 
 
-def _routes(catalogue: Catalogue, rule_set: RuleSetName) -> tuple[Routing, list[Inhibition]]:
-    pack = build_pack(catalogue, GeneratedLinks(), (), rule_set)
-    return load_routing(catalogue.overlays), effect_inhibitions(pack.rules, catalogue.recipes)
+def _routes(catalogue: Catalogue, pack: Pack) -> tuple[Routing, list[Inhibition]]:
+    routing = routing_of(load_routing(catalogue.overlays), pack.rules)
+    return routing, effect_inhibitions(pack.rules, catalogue.recipes)
 
 
 def check_alerts(folder: Path) -> tuple[list[str], str]:

@@ -12,8 +12,9 @@ from inferdoc.source.reads import Matcher, selector
 
 RAY = "ray_"
 """Ray exports a metric under this prefix, with `_` for `:` (collectors/names.yaml)."""
-EACH = re.compile(r"(?:(\w+)\()?<(\w+)>(?(1)(\[[^\]]*\](?: offset \w+)?)\))")
-"""`<waiting>`, or a function of a range of it, now or earlier: `rate(<request_rate>[5m])`."""
+EACH = re.compile(r"(?:(\w+)\()?<(\w+)>(\w*)(?(1)(\[[^\]]*\](?: offset \w+)?)\))")
+"""`<waiting>`, or a function of a range of it, now or earlier: `rate(<request_rate>[5m])`. A histogram has a part:
+`rate(<ttft_mean>_sum[5m])`."""
 Series = tuple[str, tuple[Matcher, ...]]
 
 
@@ -48,8 +49,8 @@ def expanded(expr: str, catalogue: Catalogue) -> str:
     """An expression with `<signal>` replaced by the series of every engine. Raises KeyError for an unknown signal."""
 
     def expand(found: re.Match[str]) -> str:
-        function, signal, window = found.groups()
-        plain = [selector(*each) for each in series_of(catalogue, signal)]
+        function, signal, part, window = found.groups()
+        plain = [selector(name + part, match) for name, match in series_of(catalogue, signal)]
         return any_of(f"{function}({each}{window})" for each in plain) if function else f"({any_of(plain)})"
 
     return EACH.sub(expand, expr)

@@ -20,6 +20,7 @@ from inferdoc.generate.links import GeneratedLinks
 from inferdoc.generate.pod_info import POD
 from inferdoc.generate.recorded import (
     GATEWAY_FAILED,
+    GATEWAY_SLOWER,
     GATEWAY_UNENDED,
     ROUTER_PAGES,
     SERVED_RECORD,
@@ -39,10 +40,11 @@ WORDS = {
     "served": SERVED_RECORD,
     "gateway_failed": GATEWAY_FAILED,
     "gateway_unended": GATEWAY_UNENDED,
+    "gateway_slower": GATEWAY_SLOWER,
 }
 """What stands in an expression for the targets that engines, routers and exporters are or were lately; for routers now;
 for the pods that exporters report now and an hour ago, for requests served a second, for the shares of requests that
-fail at gateways and that do not end."""
+fail at gateways and that do not end, and for how many times longer they take there than they did."""
 WORD = re.compile(rf"\b(?:{'|'.join(WORDS)})\b")
 NAME = re.compile(r"\b(?:vllm:[a-z0-9_:]+|[a-z]+:inferdoc_\w+:\w+)")
 METRICS = "{metrics}"

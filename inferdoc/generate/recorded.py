@@ -34,7 +34,6 @@ from inferdoc.judging.conditions.render import (
     LIKE,
     MIN_OBSERVATIONS,
     POOL,
-    SEEN,
     Expression,
     Rendering,
     clause,
@@ -48,7 +47,7 @@ FEWEST_EVENTS = 3
 INTERVAL = "30s"
 """How often what may page is judged."""
 
-SEEN_EXPR = f"group by (cluster, namespace, job, instance, pod, model_name) ({SEEN})"
+SEEN_EXPR = "group by (cluster, namespace, job, instance, pod, model_name) (present_over_time(<running>[1d]))"
 
 ROUTER_PAGES = '{__name__=~"llm_d_epp_request_total|inference_objective_request_total|inference_model_request_total"}'
 ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over_time({ROUTER_PAGES}[1d]))"
@@ -56,25 +55,59 @@ ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over
 WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
 """Series by which exporters beside the engines report pods: one of each kind is enough."""
 SERVED_RECORD = "model:inferdoc_served:rate2m"
-SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(vllm:request_success_total[2m]))"
+SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(<request_rate>[2m]))"
 
-OF_GATEWAYS = "sum by (cluster, namespace, job)"
-ENGINES_BEHIND = 'label_replace(increase({}[2m]), "namespace", "$1", "exported_namespace", "(.+)")'
-"""Requests of the namespace behind a gateway: an ingress controller has that of its ingress beside its own."""
+BEHIND = (
+    ("exported_namespace", "(.+)"),
+    ("destination_service", "[^.]+[.]([^.]+)[.]svc([.].*)?"),
+    ("envoy_cluster_name", "(?:httproute/|outbound[|].*[|][^.]+[.])([^/.]+)(?:/.*|[.]svc.*)"),
+)
+"""The labels by which an ingress controller, Istio and Envoy name the namespace behind them, beside their own."""
+WITH_ENGINES = f"and on (cluster, namespace) {SEEN_RECORD}"
+
+
+def _of_gateways(text: str) -> str:
+    for label, pattern in BEHIND:
+        text = f'label_replace({text}, "namespace", "$1", "{label}", "{pattern}")'
+    return f"sum by (cluster, namespace, job) ({text})"
+
+
+def _share(failed: str, every: str, window: str) -> str:
+    events = _of_gateways(f"increase({every}[{window}])")
+    return f"{_of_gateways(f'increase({failed}[{window}])')}\n/ ({events} >= 20)"
+
+
+def _times_usual(latency: str, window: str, limit: float) -> str:
+    took, every = (_of_gateways(f"increase({latency}_{part}[{window}])") for part in ("sum", "count"))
+    before = [_of_gateways(f"last_over_time({latency}_{part}[5m] offset {window})") for part in ("sum", "count")]
+    return f"({took} / ({every} >= 10) > {limit:g})\n/ ({before[0]} / ({before[1]} >= 1000))"
+
+
 GATEWAY_RECORDS = {
     "router:inferdoc_gateway_failed:ratio2m": f"""\
-{OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_errors>")})
-/ ({OF_GATEWAYS} ({ENGINES_BEHIND.format("<router_request_rate>")}) >= 20)
+(
+  {_share("envoy_cluster_upstream_rq_timeout", "envoy_cluster_upstream_rq_total", "2m")} > 0.1
+  or {_share("<router_errors>", "<router_request_rate>", "2m")}
+  or {_share("<router_errors>", "<router_request_rate>", "5m")} > 0.5
+)
 unless on (cluster, namespace, job) {ROUTER_PAGES}
-and on (cluster, namespace) (<running> or <request_rate>)""",
-    "router:inferdoc_gateway_unended:ratio5m": f"""\
-1 - {OF_GATEWAYS} (rate(<router_unended_share>[5m]))
-/ ({OF_GATEWAYS} (min_over_time(<router_running>[5m])) >= 10)
-and {OF_GATEWAYS} (min_over_time(<router_running>[2m] offset 5m)) >= 0""",
+{WITH_ENGINES}""",
+    "router:inferdoc_gateway_unended:ratio5m": """\
+1 - sum by (cluster, namespace, job) (rate(<router_unended_share>[5m]))
+/ (sum by (cluster, namespace, job) (min_over_time(<router_running>[5m])) >= 10)
+and sum by (cluster, namespace, job) (min_over_time(<router_running>[2m] offset 5m)) >= 0""",
+    "router:inferdoc_gateway_slower:ratio10m": f"""\
+(
+  {_times_usual("<router_ttft_mean>", "2m", 1)}
+  or {_times_usual("<router_e2e_mean>", "10m", 10)}
+)
+{WITH_ENGINES}""",
 }
-"""Of at least 20 requests the share that fails at any gateway but a router whose errors separate bad requests; of at
-least 10 in flight the share that does not end."""
-GATEWAY_FAILED, GATEWAY_UNENDED = GATEWAY_RECORDS
+"""Of at least 20 requests the share that fails at any gateway but a router whose errors separate bad requests, or that
+Envoy cuts at its timeout; of at least 10 in flight the share that does not end; and how many times longer 10 requests
+take than all since the gateway started: first tokens beyond 1 s, above which people lose their flow of thought (Nielsen
+1993), or whole requests beyond 10 s, four times the target in alerts/slo.yaml."""
+GATEWAY_FAILED, GATEWAY_UNENDED, GATEWAY_SLOWER = GATEWAY_RECORDS
 
 
 def exported_pods(offset: str = "") -> str:
@@ -353,11 +386,11 @@ def _fills(reading: Reading) -> bool:
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
     """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
     pods = {
-        SEEN_RECORD: SEEN_EXPR,
+        SEEN_RECORD: expanded(SEEN_EXPR, catalogue),
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
         EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
-        SERVED_RECORD: SERVED_EXPR,
+        SERVED_RECORD: expanded(SERVED_EXPR, catalogue),
         **{name: expanded(text, catalogue) for name, text in GATEWAY_RECORDS.items()},
     }
     return Recorded(

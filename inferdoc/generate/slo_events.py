@@ -30,22 +30,22 @@ LABELS = {"cluster": "cluster", "namespace": "namespace", "model": "model_name",
 """What a scope names, and the label that holds it: of the series, or (OF_PODS) of the info series of their pods."""
 
 
-def events(slo: Slo, catalogue: Catalogue, recorded: str, window: str) -> tuple[str, str]:
-    """All and bad events per second, without those that a narrower objective speaks for. recorded: the name under which
-    all are recorded first."""
-    parts, rate = [other.scope for other in narrower(slo, catalogue.slos)], f"rate({{}}[{window}])"
+def events(slo: Slo, catalogue: Catalogue, recorded: str, reading: str) -> tuple[str, str]:
+    """All and bad events, without those that a narrower objective speaks for. recorded: the name under which all are
+    recorded first; reading: what is done with a series, which stands where {} does."""
+    parts = [other.scope for other in narrower(slo, catalogue.slos)]
     above = catalogue.signals_of_rules[slo.signal].level in WIDE
     histogram = slo.histogram(catalogue.signals_of_rules)
     if histogram is not None:
         match = tuple(matchers(catalogue.signals_of_rules[slo.signal].readings[0].match))
-        every = _of_scope(_named(f"{histogram}_count", match), slo.scope, parts, above, rate)
+        every = _of_scope(_named(f"{histogram}_count", match), slo.scope, parts, above, reading)
         good = _named(f"{histogram}_bucket", (*match, ("le", "=~", _le(in_buckets(slo, catalogue)))))
-        return every, f"{recorded}\n- {_of_scope(good, slo.scope, [], above, rate)}"
+        return every, f"{recorded}\n- {_of_scope(good, slo.scope, [], above, reading)}"
     counted = events_of(catalogue.signals_of_rules[slo.signal])
     assert counted is not None
     bad, total = counted
-    every = _of_scope(_named(str(total.rate), tuple(matchers(total.match))), slo.scope, parts, above, rate)
-    wrong = _of_scope(_named(str(bad.rate), tuple(matchers(bad.match))), slo.scope, [], above, rate)
+    every = _of_scope(_named(str(total.rate), tuple(matchers(total.match))), slo.scope, parts, above, reading)
+    wrong = _of_scope(_named(str(bad.rate), tuple(matchers(bad.match))), slo.scope, [], above, reading)
     return every, f"{clause(f'{wrong}{chr(10)}and {recorded}')}\nor 0 * {recorded}"
 
 

@@ -49,8 +49,8 @@ FEWEST_BEFORE = 1000
 FAR, FEWEST_FAR = 4.0, 10
 """Beyond four times the target the mean of ten events needs no past: own choice, 10 s for first tokens. So the
 recorded mean is of ten at least."""
-FEWEST_ON_A_POD = 50
-"""Events of one pod in the newest window: a pod that serves slowly serves few."""
+FEWEST_GROWN = 50
+"""Events in the newest window: what serves slowly serves few."""
 
 
 def latency_records(slo: Slo, catalogue: Catalogue) -> dict[str, str]:
@@ -108,9 +108,9 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
     if slo.histogram(catalogue.signals_of_rules) is None:
         return
     (all_, mean), usual = _model(slo), record_name(slo, "mean", f"median{PAST}")
-    target, least = number(in_buckets(slo, catalogue)), catalogue.objectives.min_events
+    target = number(in_buckets(slo, catalogue))
     felt = f"{number(FELT)} * {target}"
-    grown = f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nand {_events(all_)} >= {least}"
+    grown = f"{mean} > {_factor(all_)} * {usual}\nand {mean} > {felt}\nand {_events(all_)} >= {FEWEST_GROWN}"
     yield _slower(
         slo,
         links,
@@ -129,7 +129,7 @@ def slower_rules(slo: Slo, catalogue: Catalogue, links: GeneratedLinks) -> Itera
         f"{mean}\nand {_of_pod(slo, 'over_others')} > {_chance(all_)}\n"  # the record requires SLOWER
         f"and {mean} / on ({', '.join(SHOWN_BY)}) group_left () {clause(life)} > {_factor(all_)}\n"
         f"and {mean} > {felt}\n"
-        f"and {_events(all_)} >= {FEWEST_ON_A_POD}\n"
+        f"and {_events(all_)} >= {FEWEST_GROWN}\n"
         f"unless {mean} <= {_swing(mean)}"
     )
     yield _slower(

@@ -45,12 +45,13 @@ class Absence:
 @dataclass
 class Visibility:
     """names: of the series that the source has; visible: the signals that have a value; once: no target was scraped
-    more than once."""
+    more than once; dense: no model has experts."""
 
     catalogue: Catalogue
     names: Collection[str]
     visible: Collection[str]
     once: bool = False
+    dense: bool = False
 
     @cached_property
     def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
@@ -87,6 +88,8 @@ class Visibility:
     def absence(self, signal: str) -> Absence:
         """Why a signal has no value. Raises KeyError for a signal that no catalogue declares."""
         declared = self.catalogue.signals[signal]
+        if declared.experts and self.dense:
+            return Absence("off", "no model with experts")
         readings = self._ways(declared)
         if not readings:
             return Absence("off", f"{' and '.join(engine.title for engine in self.engines)} shows nothing of the kind")

@@ -22,7 +22,7 @@ from inferdoc.judging.session import needed_signals
 from inferdoc.judging.visibility import ONE_SCRAPE, Visibility, gains, scraped_once
 from inferdoc.report.wrapping import fitted, wrap
 from inferdoc.source.base import Scrapes, Source
-from inferdoc.source.frame import Entity
+from inferdoc.source.frame import Entity, SignalFrame
 from inferdoc.source.identified import Findings, Identified
 from inferdoc.source.processes import Copies, Crowd
 from inferdoc.times import Moment
@@ -139,7 +139,7 @@ def examine(
     if isinstance(source, Identified):
         lines += _names(source, catalogue, names)
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
-    visibility = Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
+    visibility = _visibility(catalogue, names, frame, scrapes, fleet)
     lines += _cannot(visibility)
     lines += _missing(visibility, needed, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
@@ -276,7 +276,15 @@ def fleet_of(source: Source, config: Config, catalogue: Catalogue) -> tuple[Flee
     frame, scrapes = read_window(source, needed_signals(catalogue), catalogue, LOOK_BACK, None, "latest")
     names = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
     fleet = resolve(frame, catalogue.tiers, assignments_of(config.pods))
-    return fleet, Visibility(catalogue, names, frame.signals, scraped_once(scrapes))
+    return fleet, _visibility(catalogue, names, frame, scrapes, fleet)
+
+
+def _visibility(
+    catalogue: Catalogue, names: Collection[str], frame: SignalFrame, scrapes: Collection[Scrapes], fleet: Fleet
+) -> Visibility:
+    models = {member.pool.model for member in fleet.members}
+    dense = bool(models) and all(catalogue.is_dense(model or "") for model in models)
+    return Visibility(catalogue, names, frame.signals, scraped_once(scrapes), dense)
 
 
 def fleet_lines(fleet: Fleet, visibility: Visibility) -> Iterator[str]:

@@ -94,8 +94,8 @@ RULES = """
         "Liberation Sans",sans-serif;overflow-wrap:anywhere} main{max-width:1160px;margin:0 auto;padding:24px 24px 48px}
         h1{font-size:1.45rem;line-height:1.3;margin:.5rem 0} h2{font-size:1.25rem;line-height:1.3;margin:2.2rem 0
         .5rem;padding-top:1rem;border-top:1px solid var(--line)} h3{font-size:1rem;margin:1.4rem 0 .5rem} p{margin:.4rem
-        0} a{color:var(--link)} code,pre{font:.87em ui-monospace,SFMono-Regular,Menlo,Consolas,"Liberation
-        Mono",monospace} pre{margin:.35rem 0;padding:.5rem .7rem;background:var(--card);border:1px solid
+        0} a{color:var(--link)} code,pre{font:.87em ui-monospace,SFMono-Regular,Menlo,Consolas,
+        "Liberation Mono",monospace} pre{margin:.35rem 0;padding:.5rem .7rem;background:var(--card);border:1px solid
         var(--line);border-radius:6px; white-space:pre-wrap} .soft{color:var(--soft)}
         .badge{display:inline-block;padding:.1rem .55rem;border:1.5px solid currentColor;border-radius:1rem;
         font-size:.82rem;font-weight:600;white-space:nowrap}
@@ -107,8 +107,8 @@ RULES = """
         figcaption strong{font-weight:600}
         .roles{font-size:.78rem;font-weight:600;text-transform:uppercase;letter-spacing:.04em;color:var(--soft)}
         .draw{overflow-x:auto;margin:.4rem 0 0} svg{display:block;width:100%;min-width:400px;height:auto} .draw.wide
-        svg{min-width:760px} .draw.narrow{display:none} svg text{font:11.5px system-ui,-apple-system,"Segoe
-        UI",Roboto,"Liberation Sans",sans-serif;fill:var(--soft)} .facts{font-size:.87rem;margin:.3rem 0 0}
+        svg{min-width:760px} .draw.narrow{display:none} svg text{font:11.5px system-ui,-apple-system,
+        "Segoe UI",Roboto,"Liberation Sans",sans-serif;fill:var(--soft)} .facts{font-size:.87rem;margin:.3rem 0 0}
         .key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;margin:.4rem 0
         .8rem;padding:0;list-style:none;font-size:.87rem; color:var(--soft)} .key
         svg{display:inline-block;width:26px;min-width:26px;height:12px;margin-right:.4rem;vertical-align:-1px}

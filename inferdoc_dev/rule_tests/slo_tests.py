@@ -14,7 +14,7 @@ from inferdoc.generate.cause_rules import AlertRule
 from inferdoc.generate.recorded import INTERVAL
 from inferdoc.generate.slo import MOST, OUTAGE_EVENTS
 from inferdoc.generate.slo_events import GAPS, LABELS, NOW, alert_name, counted_as, in_buckets, mean_series
-from inferdoc.generate.slo_latency import CHANCE, FAR, FELT, FEWEST_BEFORE, FEWEST_FAR, FEWEST_ON_A_POD, SLOWER
+from inferdoc.generate.slo_latency import CHANCE, FAR, FELT, FEWEST_BEFORE, FEWEST_FAR, FEWEST_GROWN, SLOWER
 from inferdoc.judging.conditions.render import ENGINE_SIGN, number
 from inferdoc.source.plan import matchers
 from inferdoc.times import length_of
@@ -156,7 +156,7 @@ def _pod_courses() -> Iterator[BurnCourse]:
         rate = PER_SECOND if name == "short-of" else SOME_PER_SECOND
         yield pod(f"pod-{name}-others", near * usual, per_second=rate, known=low)
         yield pod(f"pod-{name}-its-life", near * usual, per_second=rate, beside=(low, low))
-    fewest = FEWEST_ON_A_POD / length_of(NOW)
+    fewest = FEWEST_GROWN / length_of(NOW)
     yield pod("pod-of-enough", 3 * usual, "PodSlower", per_second=1.2 * fewest)
     yield pod("pod-of-few", 3 * usual, per_second=0.96 * fewest)
     low = FELT / 3

@@ -82,3 +82,13 @@ def test_of_alternatives_the_easiest_counts_and_of_needs_the_hardest() -> None:
     corrupted = catalogue().recipes["silent-output-corruption"]
     assert seen().reason(corrupted).remedy == "set VLLM_COMPUTE_NANS_IN_LOGITS=1"
     assert seen().reason(catalogue().recipes["spec-acceptance-decay"]).kind == "off"
+
+
+def test_only_models_with_experts_are_advised_to_balance_them():
+    """A Llama without experts has nothing to balance; of a model that nobody knows both are possible."""
+    named = catalogue()
+    assert [named.is_dense(name) for name in ("meta-llama/Llama-3.3-70B-Instruct", "qwen3-30b-a3b", "own")] == [
+        *(True, False, False)
+    ]
+    dense = Visibility(named, ENGINE, set(), dense=True)
+    assert (dense.absence("eplb_balancedness").kind, seen().absence("eplb_balancedness").kind) == ("off", "blind")

@@ -21,7 +21,7 @@ from inferdoc.judging.model import Diagnosis, EvidenceItem
 from inferdoc.report import render
 from inferdoc.report.demo import RECORDINGS
 from inferdoc.report.html_finding import merged
-from inferdoc.report.html_page import DARK, LIGHT
+from inferdoc.report.html_page import DARK, LIGHT, RULES
 from inferdoc.report.html_plot import Detail, lines_of, threshold_of
 from inferdoc.report.html_scale import area, path, thin, time_ticks, value_ticks
 from inferdoc.source.open import open_source
@@ -316,3 +316,8 @@ def test_a_factor_against_like_members_becomes_a_value() -> None:
     assert threshold_of(item) == 1500.0
     item.threshold = 3.0
     assert threshold_of(item) is None
+
+
+def test_no_string_of_the_style_sheet_goes_on_over_a_line():
+    """A browser ends such a string there, and reads all rules after it wrongly."""
+    assert [line for line in RULES.splitlines() if line.count('"') % 2] == []
