@@ -113,7 +113,17 @@ class Identified(Readable):
     def expect(self, names: Collection[str], since_ms: int | None = None) -> None:
         """Series names that will be requested, and from when on."""
         self._expected, self._since_ms = {*names, *self._labels.series}, since_ms
+        if isinstance(self.raw, Readable):
+            self.raw.keep(self.renamed.stored({*self._labels.series, *self._infos}))
         self.raw.expect(self.renamed.stored(self._expected), since_ms)
+
+    @cached_property
+    def _infos(self) -> set[str]:
+        """Info metrics that signals and changes are read from, under all their names."""
+        catalogue = load_catalogue(self.catalogue)
+        readings = (reading for signal in catalogue.signals.values() for reading in signal.readings)
+        names = {str(each.info) for each in (*readings, *catalogue.markers) if each.info is not None}
+        return {alias for name in names for alias in catalogue.aliases.of(name)}
 
     def read_along(self, names: Collection[str]) -> None:
         """Series that a later call will ask for as well."""
