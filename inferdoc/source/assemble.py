@@ -120,6 +120,7 @@ class Assembler:
         self.frame = SignalFrame(grid)
         self._entities = Entities()
         self._taken: set[Read] = set()
+        self._counts: dict[tuple[Read, ...], list[tuple[list[Entity], np.ndarray]]] = {}
 
     def run(self, selected: Iterable[str]) -> SignalFrame:
         """Read everything, assemble the signals requested and those they are made of."""
@@ -229,12 +230,11 @@ class Assembler:
 
     def _mean(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         total, count = (self._table(part) for part in sum_over_count(reading, signal.level))
-        seen = self._table(observations(str(reading.mean), reading, signal.level))
         entities = [e for e in count.entities if e in total.row_of]
         if not entities:
             return None
         values = formula.evaluate("a / b", {"a": total.stack(entities), "b": count.stack(entities)})
-        return SignalMatrix(entities, values, counts=seen.stack(entities).copy())
+        return SignalMatrix(entities, values, counts=self._seen(str(reading.mean), reading, signal, entities))
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
@@ -247,10 +247,22 @@ class Assembler:
                 merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None
-        seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
-        merged.counts = seen.stack(merged.entities).copy()
+        merged.counts = self._seen(str(reading.quantile), reading, signal, merged.entities, width)
         merged.values = np.where(merged.counts >= MIN_OBSERVATIONS, merged.values, np.nan)
         return merged
+
+    def _seen(
+        self, histogram: str, reading: Reading, signal: Signal, entities: list[Entity], width: int = 1
+    ) -> np.ndarray:
+        """How many observations each window holds, float64[entities, times]: one array for all quantiles and means of
+        a histogram, not to be changed."""
+        part = observations(histogram, reading, signal.level)
+        known = self._counts.setdefault(tuple(part.reads(self.aliases, self.present, width)), [])
+        counts = next((counts for own, counts in known if own == entities), None)
+        if counts is None:
+            counts = self._table(part, width).stack(entities).copy()
+            known.append((entities, counts))
+        return counts
 
     def _formula(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         tables = {term: self._term(part, signal) for term, part in reading.terms.items()}
