@@ -135,17 +135,19 @@ def evaluate_tables(
 
 
 class RowStack:
-    """The rows of one read, of some targets after others."""
+    """The rows of one read, of some targets after others. batches: about how many of these there will be: memory that
+    is not written to yet costs nothing, and rows that are not moved leave no holes in it."""
 
-    def __init__(self, steps: int) -> None:
+    def __init__(self, steps: int, batches: int) -> None:
         self._keys: list[Key] = []
         self._values = np.empty((0, steps))
+        self._batches = batches
 
     def add(self, part: ReadResult) -> None:
         """Put in the rows of further targets."""
         begin, end = len(self._keys), len(self._keys) + len(part.keys)
         if end > len(self._values):
-            grown = np.empty((max(end, 2 * begin), self._values.shape[1]))
+            grown = np.empty((2 * end if begin else end * self._batches, self._values.shape[1]))
             grown[:begin] = self._values[:begin]
             self._values = grown
         self._values[begin:end] = part.values
@@ -157,9 +159,11 @@ class RowStack:
         return len(set(self._keys)) < len(self._keys)
 
     def result(self, by: tuple[str, ...]) -> ReadResult:
-        """All rows, sorted by key."""
+        """All rows, sorted by key; nothing can be added then."""
         order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
-        return ReadResult(by, [self._keys[row] for row in order], self._values[order])
+        values = self._values[: len(order)]
+        values[:] = values[order]
+        return ReadResult(by, [self._keys[row] for row in order], values)
 
 
 def _leaves(read: Read, grid: Grid) -> tuple[Leaf, ...]:

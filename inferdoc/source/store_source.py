@@ -296,14 +296,15 @@ class StoreSource(Readable):
             loaded = {name for name in names if self._holds(start, end, {name})}
             missing = frozenset(names - loaded)
             pieces = self._pieces(start, end, missing, bool(loaded)) if missing else 1
-            if pieces == 1 and not loaded:
+            is_batched = pieces <= BATCHED_PIECES and self._is_lean(start, end)
+            if pieces == 1 and not loaded and not is_batched:
                 return evaluate_tables(self._tables(start, end, names), reads, grid, match)
             found = {}
             if loaded:
                 known = [read for read in reads if read.name in loaded]
                 found = evaluate_tables(self._tables(start, end, loaded), known, grid, match)
             rest = [read for read in reads if read.name in missing]
-            if rest and pieces <= BATCHED_PIECES and self._is_lean(start, end):
+            if rest and is_batched:
                 found |= self._evaluate_batches(rest, (start, end), grid, match)
                 rest = []
             parts = []
@@ -318,7 +319,8 @@ class StoreSource(Readable):
     ) -> dict[Read, ReadResult]:
         """The same as of all targets at once, some targets at a time. Rows to which targets of several batches add are
         evaluated again: what is added up in another order differs in the last bit."""
-        stacks = {read: RowStack(grid.count) for read in reads}
+        batches = -(-self._store.target_count() // EVALUATED_AT_ONCE)
+        stacks = {read: RowStack(grid.count, batches) for read in reads}
         for tables in self._batches(*span, {read.name for read in reads}, EVALUATED_AT_ONCE):
             for read, part in evaluate_tables(tables, reads, grid, match).items():
                 stacks[read].add(part)
