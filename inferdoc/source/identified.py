@@ -121,8 +121,8 @@ class Identified(Readable):
         """Info metrics that signals and changes are read from, under all their names."""
         catalogue = load_catalogue(self.catalogue)
         readings = (reading for signal in catalogue.signals.values() for reading in signal.readings)
-        names = {str(each.info) for each in (*readings, *catalogue.markers) if each.info is not None}
-        return {alias for name in names for alias in catalogue.aliases.of(name)}
+        names = {*(reading.info for reading in readings), *(marker.info for marker in catalogue.markers)} - {None}
+        return {alias for name in names for alias in catalogue.aliases.of(str(name))}
 
     def read_along(self, names: Collection[str]) -> None:
         """Series that a later call will ask for as well."""

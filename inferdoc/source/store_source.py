@@ -447,7 +447,7 @@ class StoreSource(Readable):
             if sum(values.values()) <= MOST_SHARE * self._store.budget.values:
                 requested = everything
             if sum(plain.values()) > MOST_KEPT_VALUES:
-                requested, is_whole = names | requested & self._kept, False
+                requested, is_whole = requested & self._kept | names, False
             elif values is plain:
                 requested -= {name for name in requested if name.endswith(BUCKET)} - names
         else:
