@@ -336,7 +336,7 @@ class StoreSource(Readable):
         return found
 
     def _is_lean(self, start_ms: int, end_ms: int) -> bool:
-        """Whether of this stretch only some series are kept."""
+        """Whether only some series of this time range are kept."""
         return self._loaded is not None and not self._loaded.is_whole and self._holds(start_ms, end_ms, {"up"})
 
     def page_quantiles(
