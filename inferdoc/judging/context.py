@@ -151,8 +151,10 @@ class Context:
             known = self._past[signal, rule] = dict(zip(everyone, without_past(values, rule, self.clock), strict=True))
         rest = [unit for unit in dict.fromkeys(units) if unit not in known]  # such as single GPUs
         if rest:
-            rows = rows_of([self._values(signal, unit) for unit in rest])
-            known |= zip(rest, without_past(rows, rule, self.clock), strict=True)
+            series = [self._values(signal, unit) for unit in rest]
+            rows = rows_of(series)
+            past = without_past(rows, rule, self.clock)
+            known |= zip(rest, series if past is rows else past, strict=True)  # most need no copy
         return rows_of([known[unit] for unit in units])
 
     def _values(self, signal: str, unit: Unit) -> np.ndarray:

@@ -148,12 +148,27 @@ class View:
         self._near.clear()
 
     def stack(self, signal: str) -> tuple[list[Unit], np.ndarray]:
-        """The units that have a signal, and its values: float64[units, T]."""
+        """The units that have a signal, and its values: float64[units, T], not to be changed."""
         if signal not in self._stacks:
-            rows = {unit: s.values for unit in self.units if (s := self.get(unit, signal)) is not None}
-            values = np.vstack(list(rows.values())) if rows else np.empty((0, self.steps))
-            self._stacks[signal] = (list(rows), values)
+            units, rows = self._plain_rows(signal)
+            if rows is not None:
+                values = self.frame[signal].values
+                if rows != list(range(len(values))):
+                    values = values[rows]
+            else:
+                traces = {unit: trace.values for unit in self.units if (trace := self.get(unit, signal)) is not None}
+                units, values = list(traces), np.vstack(list(traces.values()) or [np.empty((0, self.steps))])
+            self._stacks[signal] = units, values
         return self._stacks[signal]
+
+    def _plain_rows(self, signal: str) -> tuple[list[Unit], list[int] | None]:
+        """The units that have a signal and the row of each in its matrix; None where some series is made of several
+        rows. A matrix that has those rows alone, in this order, need not be copied."""
+        if signal not in self.frame or signal == UP or signal in self.wide or self.lineage.predecessor:
+            return [], None
+        index = self._by_member(signal)
+        rows = {unit: row for unit in self.units if (row := _row(index, unit.member.key, unit.engine)) is not None}
+        return list(rows), list(rows.values())
 
     def _find(self, unit: Unit, signal: str) -> Trace | None:
         series = self._series(unit, signal)
@@ -185,9 +200,7 @@ class View:
             if place not in self._above:
                 self._above[place] = _worst(matrix, self._serving(matrix, unit.member, signal), self.wide[signal])
             return self._above[place]
-        if signal not in self._index:
-            self._index[signal] = _by_member(matrix)
-        index = self._index[signal]
+        index = self._by_member(signal)
         own = self._own(matrix, index, unit.member.key, unit.engine)
         key = unit.member.key
         while key in self.lineage.predecessor:
@@ -198,10 +211,15 @@ class View:
     def _own(
         self, matrix: SignalMatrix, index: Mapping[tuple[Key, str], int | None], key: Key, engine: str
     ) -> Trace | None:
-        row = index.get((key, engine if (key, engine) in index else ""))
+        row = _row(index, key, engine)
         if row is None:
             return None
         return Trace(matrix.values[row], None if matrix.counts is None else matrix.counts[row], matrix.bounds)
+
+    def _by_member(self, signal: str) -> dict[tuple[Key, str], int | None]:
+        if signal not in self._index:
+            self._index[signal] = _by_member(self.frame[signal])
+        return self._index[signal]
 
     def gpus(self, unit: Unit, signal: str) -> dict[str, np.ndarray]:
         """The GPUs of a unit's pod: name -> values. Joined by the workload labels of the GPU exporter."""
@@ -342,6 +360,11 @@ def _by_member(matrix: SignalMatrix) -> dict[tuple[Key, str], int | None]:
         if key not in best or finite[row] > best[key]:
             best[key], found[key] = finite[row], row if finite[row] else None
     return found
+
+
+def _row(index: Mapping[tuple[Key, str], int | None], key: Key, engine: str) -> int | None:
+    """The row of an engine, or of its pod where no row is one of the engine."""
+    return index.get((key, engine if (key, engine) in index else ""))
 
 
 def _models(entity: Entity) -> set[str]:

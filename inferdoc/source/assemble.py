@@ -18,7 +18,18 @@ from inferdoc.source import formula
 from inferdoc.source.base import InfoSeries, Source
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.histograms import QuantileRequest, Quantiles
-from inferdoc.source.plan import BY, WIDTHS, Operand, buckets, closure, observations, operand, plan, sum_over_count
+from inferdoc.source.plan import (
+    BY,
+    WIDTHS,
+    Operand,
+    buckets,
+    closure,
+    observations,
+    operand,
+    operands,
+    plan,
+    sum_over_count,
+)
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 Key = tuple[str, ...]
@@ -108,7 +119,8 @@ class Assembler:
         self.infos: dict[str, list[InfoSeries]] = {}
         self.frame = SignalFrame(grid)
         self._entities = Entities()
-        self._taken: dict[int, np.ndarray] = {}
+        self._taken: set[Read] = set()
+        self._counts: dict[tuple[Read, ...], list[tuple[list[Entity], np.ndarray]]] = {}
 
     def run(self, selected: Iterable[str]) -> SignalFrame:
         """Read everything, assemble the signals requested and those they are made of."""
@@ -127,13 +139,26 @@ class Assembler:
         ]
         self.quantiles = self.source.quantiles(list(dict.fromkeys(requested)), self.grid, self.match)
         self.frame.widths = widths
+        last_use = {read: name for name in order for read in self._reads_of(name)}
         for name in order:
             matrix = self._signal(name, self.signals[name])
+            for read in [read for read in self._reads_of(name) if last_use[read] == name]:
+                self.results.pop(read, None)  # its memory is needed for the next
             if matrix is not None and self.signals[name].least:
                 matrix = replace(matrix, values=_plausible(matrix.values, self.signals[name].least))
             if matrix is not None and matrix.present:
                 self.frame.signals[name] = matrix
         return self.frame
+
+    def _reads_of(self, name: str) -> list[Read]:
+        """The results that a signal is made of."""
+        signal, width = self.signals[name], self.frame.widths.get(name, 1)
+        found = [read for part in operands(signal) for read in part.reads(self.aliases, self.present)]
+        for reading in signal.readings:
+            if reading.quantile:
+                part = observations(reading.quantile, reading, signal.level)
+                found += part.reads(self.aliases, self.present, width)
+        return found
 
     # ---- widths ---------------------------------------------------------------------------------------------
 
@@ -184,14 +209,15 @@ class Assembler:
         if reading.info:
             return self._info(signal, reading)
         single = operand(reading, signal.level)
-        return None if single is None else self._matrix(self._table(single))
+        return None if single is None else self._own(single)
 
-    def _matrix(self, table: EntityTable) -> SignalMatrix | None:
+    def _own(self, part: Operand) -> SignalMatrix | None:
         """A signal of its own: what a second signal takes from one read is copied, since signals may be changed."""
+        table, reads = self._table(part), set(part.reads(self.aliases, self.present))
         if not table.entities:
             return None
-        is_taken = id(table.values) in self._taken
-        self._taken[id(table.values)] = table.values
+        is_taken = not reads.isdisjoint(self._taken)
+        self._taken |= reads
         return SignalMatrix(table.entities, table.values.copy() if is_taken else table.values)
 
     def _table(self, part: Operand, width: int = 1) -> EntityTable:
@@ -204,12 +230,11 @@ class Assembler:
 
     def _mean(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         total, count = (self._table(part) for part in sum_over_count(reading, signal.level))
-        seen = self._table(observations(str(reading.mean), reading, signal.level))
         entities = [e for e in count.entities if e in total.row_of]
         if not entities:
             return None
         values = formula.evaluate("a / b", {"a": total.stack(entities), "b": count.stack(entities)})
-        return SignalMatrix(entities, values, counts=seen.stack(entities).copy())
+        return SignalMatrix(entities, values, counts=self._seen(str(reading.mean), reading, signal, entities))
 
     def _quantile(self, name: str, signal: Signal, reading: Reading) -> SignalMatrix | None:
         width = self.frame.widths[name]
@@ -222,10 +247,22 @@ class Assembler:
                 merged = own if merged is None else _fill(merged, own)
         if merged is None:
             return None
-        seen = self._table(observations(str(reading.quantile), reading, signal.level), width)
-        merged.counts = seen.stack(merged.entities).copy()
+        merged.counts = self._seen(str(reading.quantile), reading, signal, merged.entities, width)
         merged.values = np.where(merged.counts >= MIN_OBSERVATIONS, merged.values, np.nan)
         return merged
+
+    def _seen(
+        self, histogram: str, reading: Reading, signal: Signal, entities: list[Entity], width: int = 1
+    ) -> np.ndarray:
+        """How many observations each window holds, float64[entities, times]: one array for all quantiles and means of
+        a histogram, not to be changed."""
+        part = observations(histogram, reading, signal.level)
+        known = self._counts.setdefault(tuple(part.reads(self.aliases, self.present, width)), [])
+        counts = next((counts for own, counts in known if own == entities), None)
+        if counts is None:
+            counts = self._table(part, width).stack(entities).copy()
+            known.append((entities, counts))
+        return counts
 
     def _formula(self, signal: Signal, reading: Reading) -> SignalMatrix | None:
         tables = {term: self._term(part, signal) for term, part in reading.terms.items()}
@@ -268,7 +305,7 @@ class Assembler:
                 _moved(reading, members) if reading.moved else _newest(reading, members) for members in groups.values()
             ]
             table.add(list(groups), np.vstack(rows))
-        return self._matrix(table)
+        return SignalMatrix(table.entities, table.values) if table.entities else None
 
 
 def _newest(reading: Reading, members: list[InfoSeries]) -> np.ndarray:

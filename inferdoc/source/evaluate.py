@@ -83,8 +83,10 @@ class Sums:
     places: dict[Selection, slice] = field(default_factory=dict)
 
     def of(self, selection: Selection) -> Sums:
-        """The rows of a selection."""
-        return Sums(self.values[self.places[selection]], self.found[self.places[selection]])
+        """The rows of a selection, as arrays of their own: whoever keeps one selection keeps no other."""
+        if len(self.places) == 1:
+            return self
+        return Sums(self.values[self.places[selection]].copy(), self.found[self.places[selection]].copy())
 
 
 _FOLD: dict[Aggregation, tuple[np.ufunc, float]] = {
@@ -114,20 +116,54 @@ def evaluate_tables(
             if Selection.of(read) not in members:
                 members.append(Selection.of(read))
             users[leaf] += 1
-    sums: dict[Leaf, Sums] = {}
+    sums: dict[Leaf, dict[Selection, Sums]] = {}
     windows = _TableWindows(tables, grid)
     results: dict[Read, ReadResult] = {}
     for leaf, members in by_leaf.items():
-        sums[leaf] = _evaluate_leaf(leaf, {own: len(keys[own]) for own in members}, tables, shares, windows)
+        whole = _evaluate_leaf(leaf, {own: len(keys[own]) for own in members}, tables, shares, windows)
+        sums[leaf] = {own: whole.of(own) for own in members}
+        del whole
         for read in reads:
             needed = _leaves(read, grid)
             if leaf in needed and read not in results and all(each in sums for each in needed):
                 own = Selection.of(read)
-                results[read] = _result(read, keys[own], [sums[each].of(own) for each in needed], grid)
+                results[read] = _result(read, keys[own], [sums[each][own] for each in needed], grid)
                 users.subtract(needed)
         for done in [each for each in sums if not users[each]]:
             del sums[done]  # its memory is needed for the next
     return {read: results[read] for read in reads}
+
+
+class RowStack:
+    """The rows of one read, of some targets after others. batches: about how many of these there will be: memory that
+    is not written to yet costs nothing, and rows that are not moved leave no holes in it."""
+
+    def __init__(self, steps: int, batches: int) -> None:
+        self._keys: list[Key] = []
+        self._values = np.empty((0, steps))
+        self._batches = batches
+
+    def add(self, part: ReadResult) -> None:
+        """Put in the rows of further targets."""
+        begin, end = len(self._keys), len(self._keys) + len(part.keys)
+        if end > len(self._values):
+            grown = np.empty((2 * end if begin else end * self._batches, self._values.shape[1]))
+            grown[:begin] = self._values[:begin]
+            self._values = grown
+        self._values[begin:end] = part.values
+        self._keys += part.keys
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several targets have rows with one key."""
+        return len(set(self._keys)) < len(self._keys)
+
+    def result(self, by: tuple[str, ...]) -> ReadResult:
+        """All rows, sorted by key; nothing can be added then."""
+        order = sorted(range(len(self._keys)), key=self._keys.__getitem__)
+        values = self._values[: len(order)]
+        values[:] = values[order]
+        return ReadResult(by, [self._keys[row] for row in order], values)
 
 
 def _leaves(read: Read, grid: Grid) -> tuple[Leaf, ...]:

@@ -9,7 +9,8 @@ first name that their labels give them.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from operator import itemgetter
@@ -116,6 +117,14 @@ class Identified(Readable):
         self._expected, self._since_ms = {*names, *self._labels.series}, since_ms
         self.raw.expect(self.renamed.stored(self._expected), since_ms)
 
+    @cached_property
+    def _infos(self) -> set[str]:
+        """Info metrics that signals and changes are read from, under all their names."""
+        catalogue = load_catalogue(self.catalogue)
+        readings = (reading for signal in catalogue.signals.values() for reading in signal.readings)
+        names = {*(reading.info for reading in readings), *(marker.info for marker in catalogue.markers)} - {None}
+        return {alias for name in names for alias in catalogue.aliases.of(str(name))}
+
     def read_along(self, names: Collection[str]) -> None:
         """Series that a later call will ask for as well."""
         if isinstance(self.raw, Readable):
@@ -219,16 +228,15 @@ class Identified(Readable):
             return
         self._span = (start_ms, end_ms)
         names = self.names(start_ms, end_ms)
+        groups = self._labels.engines, self._labels.gpus
+        there = [next((own for group in each if (own := [n for n in group if n in names])), []) for each in groups]
+        if isinstance(self.raw, Readable):
+            self.raw.keep(self.renamed.stored({*itertools.chain(*there), *self._infos}))
         present = self.raw.label_names(start_ms, end_ms)
         look, rare = (_grid(start_ms, end_ms, looks) for looks in (LOOKS, FEW_LOOKS))
-
-        def first(groups: Iterable[tuple[str, ...]]) -> list[InfoSeries]:
-            found = next((own for group in groups if (own := [n for n in group if n in names])), [])
-            return [one for name in found for one in self._stored_info(name, look)]
-
         about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
-        of_engines, of_gpus = first(self._labels.engines), first(self._labels.gpus)
+        of_engines, of_gpus = ([one for name in own for one in self._stored_info(name, look)] for own in there)
         self.stored = frozenset(name for one in of_engines for name in one.labels)
         engines = self._without_parts(of_engines)
         gpus = [InfoSeries(self._reported(one.labels), one.values) for one in of_gpus]

@@ -99,6 +99,11 @@ class ParallelStore(Readable):
         self._state["read_along"] = (set(names),)
         self._all("read_along", (set(names),), lambda parts: None)
 
+    def keep(self, names: Collection[str]) -> None:
+        """Series that are requested one name at a time."""
+        self._state["keep"] = (set(names),)
+        self._all("keep", (set(names),), lambda parts: None)
+
     def target_count(self) -> int | None:
         """How many targets the store holds, of whatever time."""
         return self._own.target_count()

@@ -34,6 +34,10 @@ class Readable:
         """Series that a later call will ask for as well: a source that reads whole pages reads them with the next ones
         where all fit into memory."""
 
+    def keep(self, names: Collection[str]) -> None:
+        """Series that are requested one name at a time (labels, info metrics): a source that cannot keep all samples
+        keeps those of these series."""
+
     def target_count(self) -> int | None:
         """How many targets there are, None where that is not known at once."""
         return None

@@ -14,7 +14,7 @@ import numpy as np
 
 from inferdoc.source import window
 from inferdoc.source.base import Cost, Incomplete, InfoSeries, Scrapes, SourceKind
-from inferdoc.source.evaluate import evaluate_tables, info_series
+from inferdoc.source.evaluate import RowStack, evaluate_tables, info_series
 from inferdoc.source.histograms import AT_ONCE, Quantiles
 from inferdoc.source.page_histograms import Called, in_batches, page_quantiles
 from inferdoc.source.part import Chosen, Part, as_key
@@ -50,6 +50,11 @@ AHEAD_MS = 600_000
 this far back, and reading on later means to put all tables together anew."""
 MOST_SHARE = 0.9
 """What is read along may fill so much of the budget: series that come and go take cells that hold no sample."""
+MOST_KEPT_VALUES = 10_000_000
+"""Values kept for the whole diagnosis (80 MB). Of more, only series that are requested by name are kept; the others are
+evaluated some targets at a time."""
+EVALUATED_AT_ONCE = 128
+"""Targets that are evaluated at a time, where not all are."""
 KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
@@ -61,7 +66,8 @@ DAMAGES_NAMED = 5
 
 @dataclass
 class Loaded:
-    """Samples already read: all series whose name was requested then or is generally kept, in [start_ms, end_ms]."""
+    """Samples already read: all series whose name was requested then or is generally kept, in [start_ms, end_ms].
+    is_whole: whether all that was expected is there."""
 
     start_ms: int
     end_ms: int
@@ -69,6 +75,7 @@ class Loaded:
     tables: list[Table]
     version: int
     read_at: float
+    is_whole: bool = True
 
 
 @dataclass(frozen=True)
@@ -128,6 +135,7 @@ class StoreSource(Readable):
         self.cost = Cost()
         self._requested: set[str] = {"up"}
         self._along: set[str] = set()
+        self._kept: set[str] = {"up"}
         self._since_ms: int | None = None
         self._loaded: Loaded | None = None
         self._without: frozenset[Labels] = frozenset()
@@ -159,6 +167,10 @@ class StoreSource(Readable):
         """Read these series too whenever samples are read and all fit into memory: unpacking the pages is most of the
         work, and they hold every series."""
         self._along.update(names)
+
+    def keep(self, names: Collection[str]) -> None:
+        """Series that are requested one name at a time: their samples are kept where those of others are not."""
+        self._kept.update(names)
 
     def target_count(self) -> int | None:
         """How many targets the store holds, of whatever time."""
@@ -251,6 +263,9 @@ class StoreSource(Readable):
         """Names of the labels of the stretch."""
         with self._timed():
             tables = self._tables(start_ms, end_ms, {"up"})
+            if self._loaded is not None and not self._loaded.is_whole:
+                span = self._loaded.start_ms, self._loaded.end_ms
+                return self._store.label_names(*span, self._requested, self._selected)
             layouts = {id(table.layout): table.layout for table in tables}
             own = {name for layout in layouts.values() for labels in layout.labels for name in labels}
             return own.union(*(table.target for table in tables))
@@ -281,19 +296,48 @@ class StoreSource(Readable):
             loaded = {name for name in names if self._holds(start, end, {name})}
             missing = frozenset(names - loaded)
             pieces = self._pieces(start, end, missing, bool(loaded)) if missing else 1
-            if pieces == 1 and not loaded:
+            is_batched = pieces <= BATCHED_PIECES and self._is_lean(start, end)
+            if pieces == 1 and not loaded and not is_batched:
                 return evaluate_tables(self._tables(start, end, names), reads, grid, match)
             found = {}
             if loaded:
                 known = [read for read in reads if read.name in loaded]
                 found = evaluate_tables(self._tables(start, end, loaded), known, grid, match)
             rest = [read for read in reads if read.name in missing]
+            if rest and is_batched:
+                found |= self._evaluate_batches(rest, (start, end), grid, match)
+                rest = []
             parts = []
             for piece in cut(grid, -(-grid.count // pieces)) if rest else ():
                 blocks = self._blocks(piece.start_ms - reach, piece.end_ms, missing)
                 parts.append(evaluate_tables(join(blocks), rest, piece, match))
             found |= {read: put_together(read, [part[read] for part in parts]) for read in rest}
             return {read: found[read] for read in reads}
+
+    def _evaluate_batches(
+        self, reads: Sequence[Read], span: tuple[int, int], grid: Grid, match: tuple[Matcher, ...]
+    ) -> dict[Read, ReadResult]:
+        """The same as of all targets at once, some targets at a time. Rows to which targets of several batches add are
+        evaluated again: what is added up in another order differs in the last bit."""
+        batches = -(-self._store.target_count() // EVALUATED_AT_ONCE)
+        stacks = {read: RowStack(grid.count, batches) for read in reads}
+        for tables in self._batches(*span, {read.name for read in reads}, EVALUATED_AT_ONCE):
+            for read, part in evaluate_tables(tables, reads, grid, match).items():
+                stacks[read].add(part)
+        shared = [read for read, stack in stacks.items() if stack.is_shared]
+        found: dict[Read, ReadResult] = {}
+        if shared:
+            tables = join(self._blocks(*span, frozenset(read.name for read in shared)))
+            found = evaluate_tables(tables, shared, grid, match)
+        for read in reads:
+            stack = stacks.pop(read)
+            if read not in found:
+                found[read] = stack.result(read.by)
+        return found
+
+    def _is_lean(self, start_ms: int, end_ms: int) -> bool:
+        """Whether only some series of this time range are kept."""
+        return self._loaded is not None and not self._loaded.is_whole and self._holds(start_ms, end_ms, {"up"})
 
     def page_quantiles(
         self,
@@ -347,7 +391,9 @@ class StoreSource(Readable):
         total = sum(count for name, count in counts.items() if name in selected)
         return -(-max(total, 1) // most)
 
-    def _batches(self, start_ms: int, end_ms: int, names: set[str]) -> Iterator[Sequence[Table]]:
+    def _batches(
+        self, start_ms: int, end_ms: int, names: set[str], at_once: int = AT_ONCE
+    ) -> Iterator[Sequence[Table]]:
         """Tables of all targets that have any of the named series, a few targets at a time: from what is loaded, or
         read and not kept."""
         loaded = self._loaded
@@ -356,12 +402,14 @@ class StoreSource(Readable):
             return
         layouts: list[TableLayout] = []
         with closing(self._read_blocks(start_ms, end_ms, frozenset(names))) as blocks:
-            while some := list(itertools.islice(blocks, AT_ONCE)):
+            while some := list(itertools.islice(blocks, at_once)):
                 yield join(_drained(some), layouts)
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
         """Tables that hold at least the named series in the stretch, from what is loaded as far as possible."""
         self._requested |= names
+        if self._loaded is not None and not self._loaded.is_whole:
+            self._kept |= names
         loaded = self._loaded
         if loaded is None or not self._serves(loaded, end_ms, names):
             self._loaded = None
@@ -388,7 +436,7 @@ class StoreSource(Readable):
         return loaded.version == self._version() or time.monotonic() - loaded.read_at < KEPT_SECONDS
 
     def _read(self, start_ms: int, end_ms: int, names: set[str]) -> Loaded:
-        version, requested = self._version(), frozenset(self._requested)
+        version, requested, is_whole = self._version(), frozenset(self._requested), True
         if self._store.scrape_count(start_ms, end_ms, self._selected) > FEW_VALUES_SCRAPES:
             everything = requested | self._along
             counts = self._store.sample_counts(start_ms, end_ms, self._selected, everything)
@@ -398,12 +446,14 @@ class StoreSource(Readable):
                 values = plain
             if sum(values.values()) <= MOST_SHARE * self._store.budget.values:
                 requested = everything
-            if values is plain:
+            if sum(plain.values()) > MOST_KEPT_VALUES:
+                requested, is_whole = requested & self._kept | names, False
+            elif values is plain:
                 requested -= {name for name in requested if name.endswith(BUCKET)} - names
         else:
             requested |= self._along
         tables = join(self._blocks(start_ms, end_ms, requested))
-        return Loaded(start_ms, end_ms, requested, tables, version, time.monotonic())
+        return Loaded(start_ms, end_ms, requested, tables, version, time.monotonic(), is_whole)
 
     def _version(self) -> int:
         """Changes when another process commits to the store

@@ -157,6 +157,24 @@ class Reader(Extent):
                 self._make_room()
         return spans
 
+    def label_names(self, start_ms: int, end_ms: int, names: Collection[str], targets: TargetFilter = None) -> set[str]:
+        """The names of the labels that series of these names, and their targets, have in [start_ms, end_ms]."""
+        found: set[str] = set()
+        used: set[int] = set()
+        with self._reading():
+            self._narrow(names)
+            selected = SeriesFilter(names, self.layouts)
+            for target, labels in self._targets(targets):
+                spans = self._layout_spans(target, labels, start_ms, end_ms)
+                own = {layout for layout, _, _ in spans if self._fault_of(layout) is None}
+                if any(len(selected.columns(self.layouts.series(layout))) for layout in own):
+                    found.update(labels)
+                used |= own
+            for layout in used:
+                series = self.layouts.series(layout)
+                found.update(*self.layouts.spelled(series[selected.columns(series)])[1])
+        return found
+
     def blocks(self, start_ms: int, end_ms: int, names: NameFilter = None, targets: TargetFilter = None) -> list[Block]:
         """Samples in [start_ms, end_ms], one block per target that has any of the requested series.
 

@@ -218,3 +218,68 @@ def test_a_clock_ahead_is_named_and_does_not_move_the_latest(tmp_path):
         assert source.latest_ms() == now_ms - 4000
     (warning,) = source.warnings
     assert warning.endswith("samples up to 1.0 days in the future are looked past (b); check that clock")
+
+
+FUNCTIONS = ("rate", "increase", "last", "max", "min", "mean", "change")
+
+
+def random_store(path, rng):
+    """Thirteen targets, scraped every 10 s: random counters with resets, gauges, and series that come and go."""
+    layouts = [
+        layout_of("up", "work_total", "level"),
+        layout_of("up", "work_total", "level", "rare", ("i_info", {"v": "1"})),
+    ]
+    with Store.open(path, "w") as store, store.writer.round() as writer:
+        counters = rng.integers(0, 50, 13).astype(float)
+        for scrape in range(120):
+            counters = np.where(rng.random(13) < 0.02, 0.0, counters + rng.random(13))
+            for pod in np.flatnonzero(rng.random(13) < 0.95).tolist():
+                target = {"pod": f"p{pod}", "team": f"t{pod % 3}", **({"zone": "z"} if pod > 9 else {})}
+                kind = int(pod % 4 == 0 and rng.random() < 0.8)
+                values = [1, counters[pod], rng.normal(), rng.normal(), 1][: 3 + 2 * kind]
+                writer.append(target, (START_S + 10 * scrape) * 1000 + pod, page_of(layouts[kind], values))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_targets_evaluated_in_batches_give_what_all_at_once_give(tmp_path, monkeypatch, seed):
+    random_store(tmp_path / "s.db", np.random.default_rng(seed))
+    reads = [
+        Read(name, fn, by, agg=agg)
+        for name in ("work_total", "level", "rare")
+        for fn in FUNCTIONS
+        for by, agg in ((("pod",), "sum"), (("team",), "sum"), (("team",), "max"), ((), "sum"))
+    ]
+    start_ms, end_ms, on = START_S * 1000, (START_S + 1200) * 1000, grid(200, 95)
+    plain, batched = StoreSource(tmp_path / "s.db"), StoreSource(tmp_path / "s.db")
+    found = []
+    for source in (plain, batched):
+        source.keep({"i_info"})
+        source.expect({"work_total", "level", "rare", "i_info"}, start_ms)
+        scrapes = [(one.labels, one.times_ms.tolist()) for one in source.scrapes(start_ms, end_ms)]
+        infos = [(one.labels, one.values.tolist()) for one in source.info("i_info", on)]
+        found.append((scrapes, source.label_names(start_ms, end_ms), repr(infos), source.evaluate(reads, on)))
+        for name, value in (("FEW_VALUES_SCRAPES", 10), ("MOST_KEPT_VALUES", 100), ("EVALUATED_AT_ONCE", 3)):
+            monkeypatch.setattr(store_source, name, value)
+    (*looked_at, own), (*also, others) = found
+    assert looked_at == also and {"pod", "team", "zone", "v"} <= looked_at[1]
+    assert batched.cost.queries > plain.cost.queries
+    for read in reads:
+        assert own[read].keys and own[read].keys == others[read].keys
+        np.testing.assert_array_equal(own[read].values, others[read].values)
+
+
+def test_a_large_store_keeps_only_what_is_requested_by_name(tmp_path, monkeypatch):
+    random_store(tmp_path / "s.db", np.random.default_rng(5))
+    monkeypatch.setattr(store_source, "FEW_VALUES_SCRAPES", 10)
+    monkeypatch.setattr(store_source, "MOST_KEPT_VALUES", 100)
+    source = StoreSource(tmp_path / "s.db")
+    source.expect({"work_total", "level"}, START_S * 1000)
+    source.scrapes(START_S * 1000, (START_S + 1200) * 1000)
+    before = source.cost.samples
+    source.evaluate([RATE, GAUGE], grid(200, 95))
+    once = source.cost.samples - before
+    source.evaluate([RATE, GAUGE], grid(200, 95))
+    assert source.cost.samples - before == 2 * once > 0, "their samples were not kept"
+    before = source.cost.queries
+    source.scrapes(START_S * 1000, (START_S + 1200) * 1000)
+    assert source.cost.queries == before, "those of `up` were"
