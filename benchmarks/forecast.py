@@ -244,12 +244,12 @@ CHOSEN_ON = (
 """The half of the request series that choices look at. The other half is scored afterwards."""
 WEEKEND_PEAKS = {
     "chosen on": CHOSEN_ON[:2] + CHOSEN_ON[3:],
-    "held out": ("llm_tenant_rhythm", "llm_fleet_small", "llm_tenant_growth"),
+    "holdout": ("llm_tenant_rhythm", "llm_fleet_small", "llm_tenant_growth"),
 }
 WEEKEND_SEEDS = {
     "28 days, chosen on": (28, 1, 2),
-    "28 days, held out": (28, 77, 78, 79),
-    "14 days, held out": (14, 77, 79),
+    "28 days, holdout": (28, 77, 78, 79),
+    "14 days, holdout": (14, 77, 79),
 }
 
 
@@ -285,8 +285,8 @@ def weekend(given: argparse.Namespace) -> None:
     requests = {n: (loads[n], zones[n]) for n in loads if "tokens" not in n}
     groups = {
         "requests, chosen on": [each for n, each in requests.items() if n in CHOSEN_ON],
-        "requests, held out": [each for n, each in requests.items() if n not in CHOSEN_ON],
-        "tokens, held out": [(loads[n], zones[n]) for n in loads if "tokens" in n],
+        "requests, holdout": [each for n, each in requests.items() if n not in CHOSEN_ON],
+        "tokens, holdout": [(loads[n], zones[n]) for n in loads if "tokens" in n],
         **{
             f"weekends x 2.5, {half}": [(with_peak(*requests[n]), zones[n]) for n in names if n in requests]
             for half, names in WEEKEND_PEAKS.items()
