@@ -130,7 +130,7 @@ def server(folder: Path, live: Live, rules: list[Path], scrape: float) -> Iterat
         "prometheus", f"--config.file={folder / 'prometheus.yml'}", f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address={address}", "--log.level=error",
     ]  # fmt: skip
-    with prometheus_server.begun(command, f"http://{address}/-/ready", folder / "log") as is_ready:
+    with prometheus_server.started(command, f"http://{address}/-/ready", folder / "log") as is_ready:
         if not is_ready:
             raise SystemExit(f"prometheus did not start: {(folder / 'log').read_text('utf-8')[-2000:]}")
         yield f"http://{address}"

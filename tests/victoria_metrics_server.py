@@ -10,7 +10,7 @@ from pathlib import Path
 
 import requests
 
-from tests.prometheus_server import begun, free_port
+from tests.prometheus_server import free_port, started
 
 MISSING = "Debian's victoria-metrics is not on the PATH: apt-get install victoria-metrics"
 
@@ -36,7 +36,7 @@ def running(folder: Path, *options: str) -> Iterator[str]:
             "-maxLabelsPerTimeseries=60",
             *options,
         ]
-        with begun(command, f"http://{address}/health", folder / "log") as is_ready:
+        with started(command, f"http://{address}/health", folder / "log") as is_ready:
             if is_ready:
                 yield f"http://{address}"
                 return
@@ -58,7 +58,7 @@ def ruling(address: str, rules: Sequence[Path], folder: Path) -> Iterator[str]:
         "-loggerLevel=ERROR",
     ]
     log = folder / "vmalert.log"
-    with begun(command, f"http://{own}/health", log) as is_ready:
+    with started(command, f"http://{own}/health", log) as is_ready:
         if not is_ready:
             raise RuntimeError(f"vmalert did not start: {log.read_text('utf-8')[-2000:]}")
         yield f"http://{own}"

@@ -9,12 +9,15 @@ five minutes early.
 
 from __future__ import annotations
 
+import ctypes
 import fcntl
 import itertools
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,14 +41,15 @@ START_SECONDS, STOP_SECONDS, TRIES = 60, 20, 3
 
 
 @contextmanager
-def serving(folder: Path) -> Iterator[str]:
-    """The address of a server over the blocks in folder/data; it is stopped in any case. Raises InferdocError."""
+def serving(folder: Path, *more: str, auth: tuple[str, str] | None = None) -> Iterator[str]:
+    """The address of a server over the blocks in folder/data; it is stopped in any case. more: further options; auth:
+    user and password that they require. Raises InferdocError."""
     program = shutil.which("prometheus")
     if program is None:
         raise InferdocError(MISSING)
     (folder / "prometheus.yml").write_text("global: {}\n", "utf-8")
     for _ in range(TRIES):  # another process may take the port in between
-        address = f"127.0.0.1:{_free_port()}"
+        address = f"127.0.0.1:{free_port()}"
         options = {
             "config.file": folder / "prometheus.yml",
             "storage.tsdb.path": folder / "data",
@@ -53,44 +57,54 @@ def serving(folder: Path) -> Iterator[str]:
             "web.listen-address": address,
             "log.level": "warn",
         }
-        command = [program, *(f"--{name}={value}" for name, value in options.items())]
-        with (folder / "log").open("wb") as log:
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            if _is_ready(process, address):
+        command = [program, *(f"--{name}={value}" for name, value in options.items()), *more]
+        with started(command, f"http://{address}/-/ready", folder / "log", auth) as is_ready:
+            if is_ready:
                 yield f"http://{address}"
                 return
-        finally:
-            _stop(process)
     log_lines = (folder / "log").read_text("utf-8", "replace").splitlines()
     raise InferdocError(f"{program} does not start: {log_lines[-1] if log_lines else 'its log is empty'}")
 
 
-def _free_port() -> int:
+def free_port() -> int:
+    """A TCP port of the loopback interface that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
-def _is_ready(process: subprocess.Popen[bytes], address: str) -> bool:
+@contextmanager
+def started(command: Sequence[str], url: str, log: Path, auth: tuple[str, str] | None = None) -> Iterator[bool]:
+    """Runs a server, and yields whether it responds at `url`; it is stopped in any case."""
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stdout=stream, stderr=stream, preexec_fn=die_with_parent)
+    try:
+        yield _is_ready(process, url, auth)
+    finally:
+        process.terminate()
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+def die_with_parent() -> None:
+    """In a child process: the kernel kills it if its parent is killed (prctl(2), Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def _is_ready(process: subprocess.Popen[bytes], url: str, auth: tuple[str, str] | None) -> bool:
     end = time.monotonic() + START_SECONDS
     while time.monotonic() < end and process.poll() is None:
         try:
-            if requests.get(f"http://{address}/-/ready", timeout=2).status_code == 200:
+            if requests.get(url, timeout=2, auth=auth).status_code == 200:
                 return True
         except requests.exceptions.RequestException:
             pass
         time.sleep(0.05)
     return False
-
-
-def _stop(process: subprocess.Popen[bytes]) -> None:
-    process.terminate()
-    try:
-        process.wait(STOP_SECONDS)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()
 
 
 INTERVAL = "1m"

@@ -130,7 +130,8 @@ def read_file(path: Path, name: str | None = None) -> ScrapedSeries:
         raise InferdocError(f"{path}: {error}") from None
     if not len(columns):
         raise InferdocError(f"{path}: no samples with timestamps; export some with inferdoc export")
-    return ScrapedSeries(name or _plain_name(path), tuple(_marked(list(_points(columns)))))
+    plain = path.name.removesuffix(".gz").removesuffix(".om").removesuffix(".txt")
+    return ScrapedSeries(name or plain, tuple(_marked(list(_points(columns)))))
 
 
 def read_store(path: Path) -> ScrapedSeries:
@@ -156,10 +157,6 @@ def of_answers(name: str, answers: Iterable[tuple[str, AnswerSeries]]) -> Scrape
         if len(times):
             points.append(Points(metric, labels, times, values, np.zeros(len(times), bool)))
     return ScrapedSeries(name, tuple(_marked(points)))
-
-
-def _plain_name(path: Path) -> str:
-    return path.name.removesuffix(".gz").removesuffix(".om").removesuffix(".txt")
 
 
 def _points(columns: SampleColumns) -> Iterator[Points]:

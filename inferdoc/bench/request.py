@@ -301,20 +301,9 @@ def _proved_by(curve: Curve, chosen: Sequence[Objective]) -> BenchCurve:
 def _row(level: LoadLevel, chosen: Sequence[Objective]) -> LevelRow:
     latencies = {name: seen[0] for name in SHOWN if (seen := level.reading(name)) is not None and seen[1] == name}
     read = [(seen[0], one.limit) for one in chosen if (seen := level.reading(one.signal)) is not None]
-    return LevelRow(
-        level.file,
-        level.drive,
-        level.requested,
-        level.served,
-        level.seconds,
-        level.completed,
-        level.failed,
-        level.prompt_tokens,
-        level.output_tokens,
-        latencies,
-        all(value <= limit for value, limit in read) if read and level.drive != "burst" else None,
-        marks(level),
-    )
+    shared = {name: getattr(level, name) for name in LevelRow.__struct_fields__ if hasattr(level, name)}
+    within = all(value <= limit for value, limit in read) if read and level.drive != "burst" else None
+    return LevelRow(**shared | {"latencies": latencies, "within": within, "marks": marks(level)})
 
 
 def _summary(results: Sequence[BenchCurve]) -> str:

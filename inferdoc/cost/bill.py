@@ -262,13 +262,11 @@ def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) 
         notes.append(
             f"{pods} of which nothing shows the GPUs count as one GPU each; set gpus under [[pods]] in inferdoc.toml"
         )
-    quiet = sorted(
-        {
-            place_text(a.unit.member.pool)
-            for a in accounts
-            if not sum(b.counts.served.sum() + b.counts.prompts.sum() for b in accounts if _alike(a, b))
-        }
-    )
+    work: dict[str, float] = {}
+    for account in accounts:
+        place = place_text(account.unit.member.pool)
+        work[place] = work.get(place, 0.0) + float(account.counts.served.sum() + account.counts.prompts.sum())
+    quiet = sorted(place for place, amount in work.items() if not amount)
     notes += [f"{name}: no request in the interval, so none of its tokens has a price" for name in quiet]
     if whole.undivided.gpu_hours > 0 and not quiet:
         notes.append(
@@ -277,10 +275,6 @@ def _notes(found: Sequence[Piece], accounts: Sequence[Account], whole: BillRow) 
     reasons = {f"{one.place}: {one.because}" for piece in found for one in piece.unjudged}
     notes += [f"no figure per request within the SLO of {reason}" for reason in sorted(reasons)]
     return notes
-
-
-def _alike(one: Account, other: Account) -> bool:
-    return one.unit.member.pool == other.unit.member.pool
 
 
 FORMULA = (

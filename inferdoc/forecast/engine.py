@@ -69,13 +69,13 @@ def forecast(series: LoadSeries, request: Request) -> Forecast:
     if (steps + skip) * series.step > MAX_HORIZON_DAYS * DAY:
         raise InferdocError(f"the forecast would reach more than {MAX_HORIZON_DAYS} days past the data; shorten it")
     history = known.before(known.end, request.history_days)
-    inner = history.coarser(_inner_step(history.step), from_end=True) if history.step < MIN_STEP else history
-    factor = inner.step // history.step
+    factor = -(-MIN_STEP // history.step)
+    inner = history.coarser(factor * history.step, from_end=True) if factor > 1 else history
     ahead = -(-(steps + skip) // factor)
     rows, changed = carried_over(fold(inner, zone, ahead, request.holidays))
     tenants = [carried_over(fold(part, zone, ahead, request.holidays))[0] for part in _tenants(inner)]
     made, errors, abstain, reason, skill = _make(rows, inner, request, tenants)
-    share = inner.step // history.step if inner.kind == "amount" else 1
+    share = factor if inner.kind == "amount" else 1
     before = known.before(known.end, HOLIDAY_DAYS).coarser(inner.step, from_end=True)
     has_holidays = rows.holiday_ahead.any()
     likeness = likeness_of(fold(before, zone, 0, request.holidays)) if has_holidays else Likeness()
@@ -155,10 +155,6 @@ def _as_known(series: LoadSeries, request: Request) -> tuple[LoadSeries, int]:
     if not np.isfinite(known.values).any():
         raise InferdocError("the data hold nothing before --from; give a later moment")
     return known, 0
-
-
-def _inner_step(step: int) -> int:
-    return step * -(-MIN_STEP // step)
 
 
 def _tenants(inner: LoadSeries) -> list[LoadSeries]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -94,6 +94,8 @@ WEEK_HALF_LIFE = 14.0
 LEVEL_SHARE = 0.5
 DAY_FADE_MINUTES, HOUR_FADE_MINUTES = 2 * 1440.0, 120.0
 TYPE_WEIGHTS = (1.0, 0.5, 0.25)
+LEVEL_HALF_LIFE, LEVEL_TURNS = 1.5, 4
+LEAST_LEVEL = 1e-6
 
 
 @dataclass
@@ -216,11 +218,40 @@ def day_type(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
         for place, share in enumerate(TYPE_WEIGHTS, start=1):
             weight[same & (rank == place)] = share
         out[lead] = weighted_mean(newest_first, weight)
-    if np.isnan(out).mean() > 0.5:
+    return _or_day(out, folded, upto)
+
+
+def _or_day(path: np.ndarray, folded: Folded, upto: int) -> np.ndarray | None:
+    """The path, smoothed, and `day` where it has no value; None if that is most of it."""
+    if np.isnan(path).mean() > 0.5:
         return None
-    out = smooth(out, folded.rows.minutes)
-    base = day(folded, upto, ahead)
-    return out if base is None else np.where(np.isfinite(out), out, base)
+    path, base = smooth(path, folded.rows.minutes), day(folded, upto, len(path))
+    return path if base is None else np.where(np.isfinite(path), path, base)
+
+
+def day_level(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
+    """The profile of the kind of day times the level of the last days: a weekend at twice the load rises twice as much.
+
+    Each day is its level times its profile, by alternating least squares. Levels are smoothed over the days, so that
+    the lasting difference between working days and weekends is in the profiles."""
+    if upto < 2:
+        return None
+    z, resting, days = folded.z[:upto], folded.rows.resting, np.arange(upto)
+    near = 0.5 ** (np.abs(days[:, None] - days) / LEVEL_HALF_LIFE)
+    newer = 0.5 ** ((upto - days[:, None]) / WEEK_HALF_LIFE)
+    level = np.ones(upto)
+    for _ in range(LEVEL_TURNS):
+        working, weekend = (
+            weighted_mean(np.where(resting[:upto] == kind, z / level[:, None], np.nan), newer) for kind in (False, True)
+        )
+        usual = np.where(resting[:upto], weekend, working)
+        known = np.isfinite(z) & np.isfinite(usual)
+        power = np.where(known, usual, 0.0) ** 2
+        seen = power.any(axis=1)
+        own = np.where(known, z * usual, 0.0).sum(axis=1) / np.where(seen, power.sum(axis=1), np.nan)
+        level = np.maximum(weighted_mean(own[:, None], near), LEAST_LEVEL)
+    out = np.where(resting[upto : upto + ahead], weekend, working) * level[-1]
+    return _or_day(out, folded, upto)
 
 
 def harmonics(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
@@ -251,6 +282,7 @@ PATHS: dict[str, Path] = {
     "week+level": week_level,
     "harmonics": harmonics,
     "day-type": day_type,
+    "day-level": day_level,
 }
 
 
@@ -342,6 +374,7 @@ def yesterday(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
 
 
 def _same_time_of_week(folded: Folded, upto: int, ahead: int, weeks: int) -> np.ndarray | None:
+    """The mean of the same bin over so many weeks."""
     if upto < WEEK:
         return None
     out = np.empty((ahead, folded.rows.width))
@@ -352,20 +385,13 @@ def _same_time_of_week(folded: Folded, upto: int, ahead: int, weeks: int) -> np.
     return np.asarray(np.sqrt(_filled(out, folded.flat_level**2)))
 
 
-def last_week(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
-    """The same bin one week ago."""
-    return _same_time_of_week(folded, upto, ahead, 1)
-
-
-def time_of_week(folded: Folded, upto: int, ahead: int) -> np.ndarray | None:
-    """The mean of the same bin over the last four weeks."""
-    return _same_time_of_week(folded, upto, ahead, RECENT_WEEKS)
-
+last_week: Path = partial(_same_time_of_week, weeks=1)
+"""The same bin one week ago."""
 
 BASELINES: dict[str, Path] = {
     "last-value": last_value,
     "yesterday": yesterday,
     "last-week": last_week,
-    "time-of-week": time_of_week,
+    "time-of-week": partial(_same_time_of_week, weeks=RECENT_WEEKS),
     "flat": flat,
 }

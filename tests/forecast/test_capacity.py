@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -158,3 +160,15 @@ def test_a_capacity_is_a_number_and_one_of_the_known_units() -> None:
     ):
         with pytest.raises(InferdocError, match="one of requests/s, prompt tokens/s, generated tokens/s"):
             rate_of(text, "--capacity")
+
+
+def test_a_capacity_does_not_depend_on_the_order_in_which_pods_were_read() -> None:
+    made = history(*curve(seed=5))
+    for number in range(3):
+        key, pod = ("", "ns", f"decode-{number}"), history(*curve(seed=6 + number))
+        ((known, member),) = pod.members.items()
+        made.members[key] = replace(member, key=key)
+        for name, rows in pod.rows.items():
+            made.rows[name][key] = rows[known]
+    turned = replace(made, members=dict(reversed(made.members.items())))
+    assert capacities(turned, promise(0.5)) == capacities(made, promise(0.5))

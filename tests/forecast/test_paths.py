@@ -8,7 +8,7 @@ from made import DAY, MONDAY
 
 from inferdoc.forecast.calendar import fold, zone_of
 from inferdoc.forecast.engine import Request, forecast
-from inferdoc.forecast.paths import Folded, fill_gaps, harmonics
+from inferdoc.forecast.paths import Folded, day_level, day_type, fill_gaps, harmonics
 from inferdoc.forecast.series import LoadSeries
 
 
@@ -58,3 +58,15 @@ def test_the_first_weekend_says_nothing_of_the_second() -> None:
     made = forecast(LoadSeries(MONDAY, 300, known, name="weekend"), Request(DAY, arima_seconds=0))
     assert np.abs(made.p50 - actual).mean() < 0.1 * actual.mean()
     assert made.p95.mean() < 1.3 * actual.mean()
+
+
+def test_a_lower_level_of_working_days_lowers_the_weekend_by_the_same_share() -> None:
+    """Weekends have twice the load; the load halves on the Thursday before the third."""
+    day = np.arange(19 * 288) // 288
+    load = np.where(day % 7 >= 5, 800.0, 400.0) * np.where(day >= 17, 0.5, 1.0)
+    rows = fold(LoadSeries(MONDAY, 300, load, name="level"), zone_of("UTC"), 288)
+    folded = Folded(rows, fill_gaps(rows))
+    steady, followed = day_type(folded, rows.count, 1), day_level(folded, rows.count, 1)
+    assert steady is not None and followed is not None
+    assert steady[0] ** 2 == pytest.approx(np.full(288, 800.0))
+    assert followed[0].min() ** 2 > 400.0 and followed[0].max() ** 2 < 600.0

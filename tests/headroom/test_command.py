@@ -146,7 +146,7 @@ def test_the_page_draws_load_and_forecast_against_what_the_pool_carries(made):
     page = call(*line(made), "--tz", "Europe/Berlin", "-o", "html").out
     assert page.count('role="img"') == 2 and "nan" not in page.lower() and "<script" not in page
     crossing = pool_of(document(made), "prefill")["clock"]["earliest"]["at"]
-    assert crossing == "2026-03-04T11:27:14Z" and "Wednesday 12:27</text>" in page, "an hour later in Berlin"
+    assert crossing == "2026-03-04T11:25:54Z" and "Wednesday 12:26</text>" in page, "an hour later in Berlin"
     for words in ("Wed 04", "usable rate", 'class="badge critical">does not hold', "prompt tokens/s"):
         assert words in page
 

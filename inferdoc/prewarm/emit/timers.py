@@ -83,7 +83,8 @@ def daily(plan: PlanRow, options: EmitOptions) -> str:
         "metadata": dict(meta),
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
     }
-    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(meta), "data": _data(plan)}
+    data = {name.removeprefix("--"): text for name, text in plan.files.items()}
+    files = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": dict(meta), "data": data}
     comments = [
         f"Plans {row.name} each night and applies its floor every five minutes, as field manager {MANAGER}.",
         "Without a plan that is valid, apply puts your own floor back.",
@@ -112,10 +113,6 @@ def plan_words(plan: PlanRow, row: PoolRow, server: str) -> list[str]:
     start = ["inferdoc", "prewarm", "plan", f"--prometheus={server}", f"--pool={row.name}"]
     place = f"{FOLDER}/plan.json"
     return [*start, *words, f"--previous={place}", "-o", "json", f"--out={place}"]
-
-
-def _data(plan: PlanRow) -> dict[str, str]:
-    return {name.removeprefix("--"): text for name, text in plan.files.items()}
 
 
 def _with_files(job: dict[str, Any], config: str) -> None:
