@@ -61,8 +61,8 @@ def histogram(made: Recording, name: str, labels: dict[str, str], rate: np.ndarr
         made.put(name, "histogram", {**labels, **more}, total(each, 0), suffix)
 
 
-def triton(made: Recording, it: Server) -> None:
-    own = {**it.of("triton"), "model": "resnet", "version": "1"}
+def triton(made: Recording, it: Server, model: str = "resnet") -> None:
+    own = {**it.of("triton"), "model": model, "version": "1"}
     alive(made, it.of("triton"))
     made.put("nv_inference_request_success", "counter", own, total(it.served))
     made.put("nv_inference_request_failure", "counter", {**own, "reason": "BACKEND"}, total(it.lost))
@@ -202,6 +202,16 @@ def test_a_server_that_joins_is_compared_with_its_peers(slow, tmp_path):
     assert [one.scope.pods for one in answer.findings] == ([["d"]] if slow > 0.02 else [])
 
 
+@pytest.mark.parametrize("other", ["a", "z"])
+@pytest.mark.parametrize("levels", [{"failed": then(0, 0.5)}, {"seconds": then(0.02, 0.08)}])
+def test_every_model_of_a_server_counts(levels, other, tmp_path):
+    made = Recording()
+    for pod in PODS:
+        triton(made, Server(pod))
+        triton(made, Server(pod, rate=5.0, **levels), other)
+    assert found(diagnosed(made, tmp_path)) == ["unexplained-anomaly"]
+
+
 def test_only_the_language_model_of_an_ensemble_is_read(tmp_path):
     made = Recording()
     where = target("triton", "a")
@@ -212,7 +222,7 @@ def test_only_the_language_model_of_an_ensemble_is_read(tmp_path):
         made.put("nv_inference_request_failure", "counter", {**own, "reason": "OTHER"}, total(failed))
         made.put("nv_inference_request_duration_us", "counter", own, total(8e6))
     source = open_source(store=stored(made.text(), tmp_path))
-    frame = source.read(["request_rate", "inference_request_mean"], START_S + 100, START_S + 300, INTERVAL_S)
+    frame = source.read(["request_rate", "error_share"], START_S + 100, START_S + 300, INTERVAL_S)
     source.close()
-    assert [each.get("model_name") for each in frame["request_rate"].entities] == ["tensorrt_llm"]
-    assert "inference_request_mean" not in frame or not len(frame["inference_request_mean"].entities)
+    assert np.allclose(frame["request_rate"].values[0, -5:], 8.0)
+    assert np.allclose(frame["error_share"].values[0, -5:], 0.0)
