@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -23,6 +24,7 @@ FOUND = {
     "nim": ("demand-beyond-capacity", "engine-crash-loop", "engine-hung", "kv-capacity-bound"),
     "dynamo": ("demand-beyond-capacity", "engine-crash-loop", "kv-preemption-thrash"),
 }
+PAGES = Path(__file__).parents[2] / "fixtures" / "pages"
 ENGINES = {name: one for name, one in load_catalogue().exporters.items() if one.page == "engine" and name != MAIN}
 
 
@@ -74,6 +76,20 @@ def test_what_an_engine_has_no_series_for_is_not_asked_of_its_user(fleets):
     waits = next(entry for entry in answer["not_judged"] if entry["id"] == "prefill-compute-bound")
     assert waits["kind"] == "off"
     assert waits["enable"] == "Triton shows nothing of the kind"
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("dynamo/dynamo-frontend", "Dynamo frontend"),
+        ("routers/litellm", "LiteLLM proxy"),
+        ("source/lmcache", "LMCache"),
+    ],
+)
+def test_doctor_names_what_is_there_where_no_engine_is(page, title):
+    done = call("doctor", PAGES / f"{page}.txt")
+    assert f"exporters   {title}\n" in done.out
+    assert "scrape the engines, for vLLM /metrics" in " ".join(done.out.split())
 
 
 def test_the_frontend_of_dynamo_is_read_as_a_router(fleets):
