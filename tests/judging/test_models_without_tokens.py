@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from inferdoc import open_source
-from inferdoc.judging.document import Diagnosis
+from inferdoc.judging.model import Diagnosis
 from tests.judging.made import INTERVAL_S, ONSET_S, SCRAPES, START_S, Level, Recording, stored, then
 from tests.judging.test_other_engines import alive, target, total
 from tests.judging.test_report_classes import diagnosed, found
