@@ -21,7 +21,10 @@ from inferdoc.judging.verdict import Match, Verdict
 from inferdoc.judging.view import Trace, Unit
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
-LATENCY = ("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean")
+LATENCY = (
+    *("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean"),
+    "inference_request_mean",
+)
 CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
 REPLACED = ("settings_changed", "image_changed", "container_image_changed")
 ROUTER_FAILURES, FAILED_SHARE = "router_error_share", "error_share"

@@ -29,7 +29,9 @@ COHORTS = {
     "unlike": "one pod, or pods that are all alike",
 }
 """What a comparison lacks where it has no value (`Reading.cohort`)."""
-ONE_SCRAPE = "one scrape shows no rate: look again half a minute later, or save each page again then"
+ADDED = frozenset({"inferdoc", "prometheus"})
+"""Exporters that no operator adds: what inferdoc writes itself, and what every scraper adds."""
+ONE_SCRAPE = "one scrape shows no rate: scrape again after 30 s, or save each page a second time"
 EASIEST: Mapping[AbsenceKind, int] = {"later": 0, "blind": 1, "off": 2}
 """Of several ways to read a signal, the one that takes least to see."""
 
@@ -78,6 +80,13 @@ class Visibility:
             if any(alias in self.names for alias in spelled.of(name))
         }
 
+    @property
+    def beside_engines(self) -> list[Exporter]:
+        """The exporters that are there and are no engine, without what every scraper adds."""
+        shown = {name for name, _ in self._scraped} - ADDED
+        found = (one for name, one in self.catalogue.exporters.items() if name in shown and one.page != "engine")
+        return sorted(found, key=lambda each: each.title.lower())
+
     @cached_property
     def _hosts(self) -> dict[str, str]:
         """Engines whose metrics are on the page of another program, and its title."""
@@ -92,7 +101,10 @@ class Visibility:
             return Absence("off", "no model with experts")
         readings = self._ways(declared)
         if not readings:
-            return Absence("off", f"{' and '.join(engine.title for engine in self.engines)} shows nothing of the kind")
+            titles = [engine.title for engine in self.engines]
+            return Absence(
+                "off", f"{' and '.join(titles)} {'shows' if len(titles) == 1 else 'show'} nothing of the kind"
+            )
         off = declared.feature and not any(self._in_use(name) for way in readings for name in way.series)
         ways = [self._of_reading(reading, self._enable(reading, declared)) for reading in readings]
         way = min(ways, key=_effort)
@@ -141,7 +153,10 @@ class Visibility:
         if (exporter.exporter, _family(series)) not in self._scraped:
             has_page = exporter.endpoint.startswith("/")
             required = enable if enable and (enable.startswith("scrape ") or not has_page) else None
-            return Absence("blind", required or f"scrape the {exporter.title}: {exporter.endpoint}")
+            page = f"scrape the {exporter.title}: {exporter.endpoint}"
+            if exporter.page == "engine":
+                page = f"scrape the engines, for {exporter.title} {exporter.endpoint}"
+            return Absence("blind", required or page)
         host = self._hosts.get(exporter.exporter)
         if host is not None and not metric.needs:
             return Absence("blind", f"the {host} shows a part of the metrics of {exporter.title}; check its engine")

@@ -131,15 +131,14 @@ def examine(
     )
     fleet = resolve(frame, catalogue.tiers, assignments_of(config.pods))
     lines += _targets(scrapes, fleet)
-    lines += _fleet(fleet)
+    names = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
+    visibility = _visibility(catalogue, names, frame, scrapes, fleet)
+    lines += _fleet(fleet, visibility)
     if isinstance(source, Identified):
         found = label_lines(source.findings, source.replica, bool(scrapes))
         lines += [part for line in found for part in wrap(line, "labels      ")]
-    names = source.names(frame.grid.oldest_ms, frame.grid.end_ms)
-    if isinstance(source, Identified):
         lines += _names(source, catalogue, names)
     lines += _unscraped(unscraped(source, frame.grid, names, fleet))
-    visibility = _visibility(catalogue, names, frame, scrapes, fleet)
     lines += _cannot(visibility)
     lines += _missing(visibility, needed, verbose)
     lines += _empty_rows(visibility, catalogue.overlays)
@@ -165,9 +164,11 @@ def _targets(scrapes: list[Scrapes], fleet: Fleet) -> list[str]:
     return lines
 
 
-def _fleet(fleet: Fleet) -> list[str]:
+def _fleet(fleet: Fleet, visibility: Visibility) -> list[str]:
     if not fleet.members:
-        return ["engines     none: no series of any in the last 15 minutes; scrape the /metrics page of the API port"]
+        lines = ["engines     none: no series of any in the last 15 minutes; scrape the /metrics page of the API port"]
+        titles = ", ".join(exporter.title for exporter in visibility.beside_engines)
+        return [*lines, *wrap(titles, "exporters   ")] if titles else lines
     lines = []
     for number, member in enumerate(fleet.members):
         why = dict(member.why)

@@ -11,12 +11,11 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recognise_names import base_name
 from inferdoc.catalogue.signal import Exporter
 from inferdoc.generate.document import FileChange, section_changes
+from inferdoc.judging.visibility import ADDED
 from inferdoc_dev.generate.read_metrics import read_names, unread
 
 BEGIN = "<!-- coverage: generated from collectors/*.yaml and fixtures/pages -->\n"
 END = "<!-- /coverage -->"
-OUTSIDE = ("inferdoc", "prometheus")
-"""Exporters that no operator adds: what inferdoc writes itself, and what every scraper adds."""
 BESIDE_SIGNALS = "releases, changes or pod identity"
 SAMPLE = re.compile(r"(?m)^([a-zA-Z_:][\w:]*)[{ ]")
 
@@ -54,7 +53,7 @@ def uses(exporter: Exporter, catalogue: Catalogue) -> Iterator[tuple[str, str, b
 def tables(catalogue: Catalogue) -> Iterator[str]:
     """Markdown: a section with a table for each exporter."""
     for name, exporter in sorted(catalogue.exporters.items(), key=lambda each: each[1].title.lower()):
-        if name in OUTSIDE:
+        if name in ADDED:
             continue
         yield f"## {exporter.title}\n"
         yield "| family | read as |"

@@ -9,12 +9,11 @@ from pathlib import Path
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Exporter
 from inferdoc.generate.document import FileChange, section_changes
+from inferdoc.judging.visibility import ADDED
 from inferdoc_dev.generate.read_metrics import read_names, unread
 
 BEGIN = "<!-- versions: generated from collectors/*.yaml -->\n"
 END = "<!-- /versions -->"
-OUTSIDE = ("inferdoc", "prometheus")
-"""Exporters without releases of their own: what inferdoc writes itself, and what every scraper adds."""
 
 
 def version_changes(page: Path, catalogue: Catalogue) -> list[FileChange]:
@@ -29,7 +28,7 @@ def table(catalogue: Catalogue) -> Iterator[str]:
     yield "| --- | ---: | ---: | --- | --- |"
     named = read_names(catalogue)
     for name, exporter in catalogue.exporters.items():
-        if name not in OUTSIDE:
+        if name not in ADDED:
             declared = len(exporter.metrics)
             read = declared - len(list(unread(exporter, named)))
             cells = (exporter.title, str(declared), str(read), "; ".join(exporter.sources), _changes(exporter))

@@ -84,10 +84,15 @@ def test_less_than_a_page_is_no_engine_but_is_reported(left):
 
 
 def test_an_unknown_engine_is_hidden_and_a_new_family_of_a_known_one_is_not():
-    names = {"lmdeploy:num_requests_running", "lmdeploy:gpu_cache_usage_perc", "vllm:brand_new_total", "other_total"}
+    names = {
+        "otherengine:num_requests_running",
+        "otherengine:gpu_cache_usage_perc",
+        "vllm:brand_new_total",
+        "other_total",
+    }
     first, second = reader().not_understood(names)
     assert (first.word, first.families, first.hidden, first.nearest) == (
-        "lmdeploy",
+        "otherengine",
         2,
         True,
         "vllm:gpu_cache_usage_perc",
@@ -96,7 +101,7 @@ def test_an_unknown_engine_is_hidden_and_a_new_family_of_a_known_one_is_not():
 
 
 def test_one_gauge_that_looks_like_an_engine_is_none():
-    assert reader().not_understood({"lmdeploy:num_requests_running", "app_requests_total"}) == []
+    assert reader().not_understood({"otherengine:num_requests_running", "app_requests_total"}) == []
 
 
 def test_names_without_a_word_of_an_engine_are_compared_with_no_declaration(monkeypatch):

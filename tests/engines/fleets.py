@@ -22,7 +22,7 @@ from inferdoc.store import Store
 from inferdoc_dev.incidents.recording import record
 from tests.engines.pages import engine_page, translated
 
-WORKERS = ("sglang", "trtllm", "tgi", "triton", "dynamo-worker")
+WORKERS = ("sglang", "trtllm", "tgi", "triton", "lmdeploy", "nim", "dynamo-worker")
 ROUTERS = ("dynamo-frontend",)
 OF_ENGINES = ("vllm:", "process_", "python_", "http_requests_total", "http_request_")
 """What a page of the simulator's vLLM consists of."""
@@ -43,6 +43,8 @@ KINDS: Mapping[str, Kind] = {
     "trtllm": Kind(("trtllm",)),
     "tgi": Kind(("tgi",)),
     "triton": Kind(("triton",)),
+    "lmdeploy": Kind(("lmdeploy",)),
+    "nim": Kind(("nim",)),
     "dynamo": Kind(("sglang", "dynamo-worker", "dynamo-frontend")),
 }
 
@@ -113,7 +115,8 @@ def seen_as(kind: Kind, targets: Iterable[Scraped]) -> Iterator[Scraped]:
 def _names(page: str) -> Iterator[str]:
     metrics = load_catalogue().exporters[engine_page(page).exporter].metrics
     for name in metrics:
-        yield from (name, *(name + part for part in HISTOGRAM_PARTS), f"{name.removesuffix('_total')}_created")
+        created = f"{name}_created", f"{name.removesuffix('_total')}_created"
+        yield from (name, *(name + part for part in HISTOGRAM_PARTS), *created)
 
 
 def _layout(layout: Layout, kept: np.ndarray, colons: bool) -> Layout:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -19,8 +20,11 @@ FOUND = {
     "trtllm": ("demand-beyond-capacity", "engine-crash-loop", "kv-capacity-bound"),
     "tgi": ("demand-beyond-capacity", "engine-crash-loop", "engine-hung"),
     "triton": ("demand-beyond-capacity", "engine-crash-loop", "kv-capacity-bound"),
+    "lmdeploy": ("demand-beyond-capacity", "engine-crash-loop", "engine-hung", "kv-capacity-bound"),
+    "nim": ("demand-beyond-capacity", "engine-crash-loop", "engine-hung", "kv-capacity-bound"),
     "dynamo": ("demand-beyond-capacity", "engine-crash-loop", "kv-preemption-thrash"),
 }
+PAGES = Path(__file__).parents[2] / "fixtures" / "pages"
 ENGINES = {name: one for name, one in load_catalogue().exporters.items() if one.page == "engine" and name != MAIN}
 
 
@@ -71,7 +75,21 @@ def test_what_an_engine_has_no_series_for_is_not_asked_of_its_user(fleets):
     answer = json.loads(judged(fleets.store("triton", "control-steady")).to_json())
     waits = next(entry for entry in answer["not_judged"] if entry["id"] == "prefill-compute-bound")
     assert waits["kind"] == "off"
-    assert waits["enable"] == "Triton with TensorRT-LLM shows nothing of the kind"
+    assert waits["enable"] == "Triton shows nothing of the kind"
+
+
+@pytest.mark.parametrize(
+    ("page", "title"),
+    [
+        ("dynamo/dynamo-frontend", "Dynamo frontend"),
+        ("routers/litellm", "LiteLLM proxy"),
+        ("source/lmcache", "LMCache"),
+    ],
+)
+def test_doctor_names_what_is_there_where_no_engine_is(page, title):
+    done = call("doctor", PAGES / f"{page}.txt")
+    assert f"exporters   {title}\n" in done.out
+    assert "scrape the engines, for vLLM /metrics" in " ".join(done.out.split())
 
 
 def test_the_frontend_of_dynamo_is_read_as_a_router(fleets):
@@ -85,20 +103,34 @@ def test_the_frontend_of_dynamo_is_read_as_a_router(fleets):
     assert (frame["http_error_ratio"].values[:, -5:] == 0).all()
 
 
-COUNTS = {"llamacpp": ("step_rate", "prompt_tokens_rate", "generation_tokens_rate", "itl_mean")}
-"""What an engine shows that counts no requests and has no histograms."""
+REQUESTS = ("running", "waiting", "request_rate", "arrival_rate", "e2e_mean", "queue_time_mean", "served_rate")
+OTHERS = {
+    "llamacpp": ("running", "waiting", "step_rate", "prompt_tokens_rate", "generation_tokens_rate", "itl_mean"),
+    "nim": ("running", "waiting", "request_rate", "arrival_rate", "e2e_mean", "ttft_mean", "served_rate"),
+    "tei": (
+        "requests_in_engine",
+        "waiting",
+        "request_rate",
+        "queue_time_mean",
+        "inference_request_mean",
+        "served_rate",
+    ),
+    "vllm-omni": ("running", "waiting", "request_rate", "arrival_rate", "inference_request_mean", "served_rate"),
+}
+"""What an engine shows that counts no requests and has no histograms, no time in the queue, or no requests that run."""
+WITHOUT_TOKENS = ("sglang-diffusion", "tei", "vllm-omni")
+"""Of which no page of a language model can be made: tests/judging/test_models_without_tokens.py has theirs."""
 
 
 @pytest.mark.parametrize("name", ENGINES)
 def test_every_engine_declares_enough_to_be_judged(name):
     signals = load_catalogue().signals
     series = declared_series(load_catalogue().exporters.values())
-    requests = ("request_rate", "arrival_rate", "e2e_mean", "queue_time_mean", "served_rate")
-    core = ("running", "waiting", *COUNTS.get(name, requests))
+    core = OTHERS.get(name, REQUESTS)
     assert all(any(name in engines_of(reading, series) for reading in signals[one].readings) for one in core)
     assert ENGINES[name].cannot
     assert ENGINES[name].flags
-    assert engine_page(name).series
+    assert name in WITHOUT_TOKENS or engine_page(name).series
 
 
 @pytest.mark.parametrize("name", ENGINES)

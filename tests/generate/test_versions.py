@@ -7,7 +7,8 @@ import pytest
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.errors import InferdocError
 from inferdoc.generate.document import apply_changes
-from inferdoc_dev.generate.versions_page import BEGIN, END, OUTSIDE, table, version_changes
+from inferdoc.judging.visibility import ADDED
+from inferdoc_dev.generate.versions_page import BEGIN, END, table, version_changes
 from tests.generate.conftest import ROOT
 
 PAGE = ROOT / "docs" / "versions.md"
@@ -31,7 +32,7 @@ def test_what_was_changed_by_hand_is_written_again(tmp_path):
 def test_every_exporter_has_a_row_and_its_releases_are_in_order():
     exporters = load_catalogue().exporters
     rows = {row.split(" | ")[0].strip("| "): row for row in list(table(load_catalogue()))[2:]}
-    assert set(rows) == {one.title for name, one in exporters.items() if name not in OUTSIDE}
+    assert set(rows) == {one.title for name, one in exporters.items() if name not in ADDED}
     vllm = rows["vLLM"].split(" | ")[-1]
     assert vllm.index("0.9.2") < vllm.index("0.10.2") < vllm.index("0.28") < vllm.index("0.33")
     assert vllm.count("0.11,") + vllm.count("0.11.0,") == 1

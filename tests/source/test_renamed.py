@@ -79,12 +79,12 @@ def test_an_engine_that_nobody_declared_is_never_healthy(tmp_path):
     made = recorded(*(Engine(pod) for pod in PODS))
     assert diagnose(open_source(store=stored(made.text(), tmp_path)), since="3m").verdict == "healthy"
     for name in ("num_requests_running", "gpu_cache_usage_perc"):
-        made.put(f"lmdeploy:{name}", "gauge", {"job": "x", "instance": "x:1", "pod": "x-0"}, 1)
+        made.put(f"otherengine:{name}", "gauge", {"job": "x", "instance": "x:1", "pod": "x-0"}, 1)
     path = tmp_path / "hidden"
     path.mkdir()
     told = diagnose(open_source(store=stored(made.text(), path)), since="3m")
     assert told.verdict == "unknown"
-    assert [(one.word, one.families, one.hidden) for one in told.coverage.not_understood] == [("lmdeploy", 2, True)]
-    assert "lmdeploy:gpu_cache_usage_perc" in told.source.incomplete[0]
+    assert [(one.word, one.families, one.hidden) for one in told.coverage.not_understood] == [("otherengine", 2, True)]
+    assert "otherengine:gpu_cache_usage_perc" in told.source.incomplete[0]
     done = call("doctor", "--store", stored(made.text(), path / ".."))
-    assert "an engine is not read: 2 metrics under lmdeploy" in done.out
+    assert "an engine is not read: 2 metrics under otherengine" in done.out
