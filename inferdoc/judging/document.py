@@ -17,6 +17,7 @@ from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.judging.focus import ASPECTS, Focus
 from inferdoc.judging.judge import can_judge, short_of_steps
 from inferdoc.judging.judged import Judged
+from inferdoc.judging.missing_pods import missing_pods
 from inferdoc.judging.model import (
     Change,
     Diagnosis,
@@ -94,8 +95,16 @@ def document(judged: Judged) -> DiagnosisWithSeries:
         not_judged=not_judged(judged.judgement, seen) if view.units else nothing_to_judge(seen),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events if _is_about(e, focus)],
         coverage=replace(
-            coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
+            coverage_of(
+                view,
+                session.scrapes,
+                needed_signals(session.catalogue),
+                _listed(session),
+                session.scan,
+                session.options.match,
+            ),
             not_understood=unread_names(session.source, session.names),
+            missing_pods=missing_pods(session, bool(findings)) if judged.first_look is None else [],
         ),
         timing=Timing(0.0, 0.0, 0, 0),
         focus=None if focus.members is None else _described(focus, len(view.fleet.members), others),
