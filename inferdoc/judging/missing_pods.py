@@ -191,13 +191,13 @@ def _last_steps(view: View) -> dict[Key, int]:
 
 
 def _unfinished(view: View) -> Iterator[str]:
-    """Requests that a router or prefill pods hand on, and that no pod in the data finishes."""
+    """Requests that a router or prefill pods hand on, and that no pod in the data finishes. Some engines count none."""
     rates, begin = _rates(view), view.frame.begin
     sums = {key: float(np.nansum(row[begin:])) * view.step_seconds for key, row in rates.items()}
     families: dict[tuple[str, str, str], dict[str, float]] = {}
     for member in view.fleet.everyone:
         roles = families.setdefault(member.pool.family, {})
-        roles[member.role] = roles.get(member.role, 0.0) + sums.get(member.key, 0.0)
+        roles[member.role] = roles.get(member.role, 0.0) + sums.get(member.key, np.nan)
     for (cluster, namespace, model), roles in families.items():
         finished = roles.get("decode", 0.0) + roles.get("both", 0.0)
         routed = _routed(view, cluster, namespace, model)

@@ -77,6 +77,13 @@ def test_requests_that_no_engine_finishes_show_a_missing_pod(tmp_path, model):
     assert (answer.verdict, len(lines)) == (("unknown", 1) if model == "qwen" else ("healthy", 0))
 
 
+def test_engines_that_count_no_requests_lose_none(tmp_path):
+    made = recorded(*map(Engine, PODS))
+    router(made)
+    text = made.only(lambda line: not line.startswith(("vllm:request_success", "vllm:e2e_request")))
+    assert not any("the router sends" in line for line in answer_to(text, tmp_path).source.incomplete)
+
+
 def test_a_gap_between_the_ordinals_of_a_pool_is_a_missing_pod(tmp_path):
     answer = answer_to(without(recorded(*map(Engine, PODS)), "chat-1"), tmp_path)
     assert answer.verdict == "unknown"
