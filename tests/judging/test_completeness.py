@@ -176,3 +176,24 @@ def test_a_fault_lasts_until_it_is_seen_to_end(tmp_path):
     source = open_source(store=stored(fleet(itl=then(0.02, 0.2)).text(), tmp_path))
     (found, *_) = diagnose(source, from_=str(START_S), until=str(end + 1200)).findings
     assert found.ongoing and found.ended is None
+
+
+def test_time_after_the_newest_sample_does_not_hide_a_fault(tmp_path):
+    """All scraping stopped minutes ago: the finding of the last samples stays."""
+    source = open_source(store=stored(fleet(itl=then(0.02, 0.2)).text(), tmp_path))
+    last = START_S + (SCRAPES - 1) * INTERVAL_S
+    whole = diagnose(source, since="10m")
+    for seconds_later in (60, 240, 420):
+        late = diagnose(source, since="14m", until=str(last + seconds_later))
+        assert [finding.id for finding in late.findings] == [finding.id for finding in whole.findings]
+        assert seconds(late.window.until) >= last + seconds_later - INTERVAL_S
+        assert bool(late.source.incomplete) == (seconds_later > 300)
+
+
+@pytest.mark.parametrize("offset", [-7200, 900])
+def test_a_window_without_samples_names_the_newest(tmp_path, offset):
+    """The history before the window, or time after it, has samples."""
+    source = open_source(store=stored(fleet().text(), tmp_path))
+    until = START_S + (SCRAPES - 1) * INTERVAL_S + offset
+    answer = diagnose(source, since="10m", until=str(until))
+    assert answer.verdict == "unknown" and answer.summary.startswith("There is no sample in the window: the newest is")
