@@ -151,8 +151,9 @@ def _newest_elsewhere(session: Session) -> str | None:
     if view.units or scraped_in_window(view, session.scrapes):
         return None
     newest, begin = session.source.latest_ms(), 1000 * view.time_at(view.begin)
-    inside = newest is None or begin <= newest <= max(session.frame.grid.end_ms, session.frame.until_ms)
-    return None if inside else stamp(newest / 1000)
+    if newest is None or begin <= newest <= max(session.frame.grid.end_ms, session.frame.until_ms):
+        return None
+    return stamp(newest / 1000)
 
 
 def _ask_again(context: Context, short: int) -> str | None:
