@@ -128,6 +128,9 @@ def around_window(around: Moment, until: Moment, latest_ms: int | None) -> tuple
     """(from in Unix seconds, until) of the window around a time; an `until` that is a time of its own is kept."""
     middle_ms = moment_ms(around, latest_ms, what="--around")
     begin = max(0, middle_ms - AROUND_MS) / 1000
+    if latest_ms is not None and 1000 * begin >= latest_ms:
+        newest = moment_text(latest_ms)
+        raise InferdocError(f"--around is more than half an hour after the newest sample, of {newest}: --until latest")
     if until not in ("now", "latest"):
         return begin, until
     end_ms = middle_ms + AROUND_MS

@@ -83,7 +83,7 @@ part_of_pools = stacked(
         "labels",
         multiple=True,
         metavar="LABEL=VALUE",
-        help="Filter on series before they are read and compared. Use --pod to report on one pod.",
+        help="Filter on series before they are read and compared (also !=, =~, !~). Use --pod to report on one pod.",
     ),
     click.option("--model", help="Served model to report on; all pods are still compared."),
     click.option("--namespace", help="Namespace to report on."),

@@ -205,7 +205,7 @@ def resolve(frame: SignalFrame, tiers: Tiers, assignments: Sequence[Assignment] 
     fleet = Fleet()
     cards, finished = _gpu_models(frame, tiers), _finished(frame)
     outputs = _output_lengths(frame, finished)
-    computed = _computed_shares(frame)
+    computed = computed_shares(frame)
     for key, seen in sorted(entities.items()):
         role, why_role = _role(key, seen, tiers.roles, outputs, assignments)
         tier, why_tier = _tier(key, seen, tiers, assignments, cards)
@@ -315,7 +315,7 @@ def _workload_key(member: Member) -> tuple[str, str, str]:
     return member.key[0], member.key[1], workload(member.pod)[0]
 
 
-def _computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
+def computed_shares(frame: SignalFrame) -> dict[tuple[str, str, str], float]:
     """The share of its prompt tokens that each pod computes itself: median over time."""
     if COMPUTED not in frame or PROMPTS not in frame:
         return {}

@@ -57,6 +57,10 @@ class RecordError(SourceError):
     """The incident record cannot be read or written."""
 
 
+DAMAGED = (sqlite3.Error, UnicodeError, zlib.error, msgspec.MsgspecError)
+"""What a damaged file raises. SQLite quotes its schema in messages, and damaged text has no encoding."""
+
+
 class Database:
     """An open record. path: the file; connection: with autocommit; use it from one thread at a time."""
 
@@ -74,7 +78,7 @@ class Database:
         except StoreError as error:
             self._let_go()
             raise RecordError(str(error).replace("--store", "--record").replace("the store", "the record")) from error
-        except (OSError, sqlite3.Error) as error:
+        except (OSError, *DAMAGED) as error:
             self._let_go()
             why = error.strerror if isinstance(error, OSError) and error.strerror else error
             raise RecordError(f"{path}: no incident record can be opened there: {why}; give another --record") from None
@@ -133,7 +137,7 @@ class Record:
         with self._turn:
             try:
                 yield self._database.connection
-            except sqlite3.Error as error:
+            except DAMAGED as error:
                 raise RecordError(f"{self.path}: the incident record cannot be read or written: {error}") from None
 
     @contextmanager
@@ -183,21 +187,21 @@ class Record:
         """Finished and pending runs of an incident, in order."""
         with self.reading() as connection:
             rows = connection.execute("SELECT * FROM look WHERE incident = ? ORDER BY number", (incident,)).fetchall()
-        return [run_from_row(row) for row in rows]
+            return [run_from_row(row) for row in rows]
 
     def diagnosis(self, run: int) -> Diagnosis:
         """The document of a run. Raises InferdocError if it has none."""
         with self.reading() as connection:
             row = connection.execute("SELECT document FROM look WHERE number = ?", (run,)).fetchone()
-        if row is None or row[0] is None:
-            raise InferdocError(f"run {run} has no stored diagnosis")
-        return msgspec.json.decode(zlib.decompress(row[0]), type=Diagnosis)
+            if row is None or row[0] is None:
+                raise InferdocError(f"run {run} has no stored diagnosis")
+            return msgspec.json.decode(zlib.decompress(row[0]), type=Diagnosis)
 
     def page(self, run: int) -> str | None:
         """The HTML report of a run; None if none is stored."""
         with self.reading() as connection:
             row = connection.execute("SELECT page FROM look WHERE number = ?", (run,)).fetchone()
-        return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
+            return None if row is None or row[0] is None else zlib.decompress(row[0]).decode()
 
     def newest_run(self, incident: str) -> DiagnosisRun | None:
         """The last finished run."""

@@ -14,7 +14,7 @@ from inferdoc.judging.model import Baseline, Coverage, Finding, Rising, Scanned,
 from inferdoc.judging.scan.model import Scan
 from inferdoc.judging.view import View
 from inferdoc.source.base import Cost, Scrapes
-from inferdoc.source.reads import Grid
+from inferdoc.source.reads import Grid, Matcher, matches
 from inferdoc.times import rfc3339
 from inferdoc.words import figure, how_many, some
 
@@ -140,16 +140,22 @@ def scraped_in_window(view: View, scrapes: Sequence[Scrapes]) -> list[Scrapes]:
 
 
 def coverage_of(
-    view: View, scrapes: Sequence[Scrapes], needed: Sequence[str], listed: Collection[str], scan: Scan | None = None
+    view: View,
+    scrapes: Sequence[Scrapes],
+    needed: Sequence[str],
+    listed: Collection[str],
+    scan: Scan | None = None,
+    match: tuple[Matcher, ...] = (),
 ) -> Coverage:
     """What was there to look at in the window. listed: signs of engines with a series in the source; scan: of all pods,
-    where a part of them was read in full."""
+    where a part of them was read in full; match: the part of the fleet that was read, of which targets are expected to
+    show engine metrics."""
     inside = scraped_in_window(view, scrapes)
     present = [name for name in needed if name in view.frame]
     missing = [name for name in needed if name not in view.frame]
     pods, missed = len(view.fleet.members), gaps(inside, view.frame.grid.interval_ms, view.fleet)
     by_samples = scan is None or not scan.by_records
-    silent = without_metrics(view, inside) if by_samples else []
+    silent = without_metrics(view, [target for target in inside if matches(target.labels, match)]) if by_samples else []
     partly = without_some_metrics(view, inside, listed) if scan is None else []
     if scan is None:
         return Coverage(pods, len(inside), present, missing, missed, None, silent, partly)

@@ -170,6 +170,7 @@ def qualify(answer: Diagnosis, warnings: Iterable[str], calibration: Calibration
     if answer.coverage.pods_without_some_metrics:
         pods = some(answer.coverage.pods_without_some_metrics, NAMED)
         missing.append(f"some engine metrics are missing from {pods}, although scrapes succeed")
+    missing += answer.coverage.missing_pods
     missing += [unread_engine(names) for names in answer.coverage.not_understood if names.hidden]
     window = answer.window
     if window.newest is not None:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from inferdoc.catalogue.recipe import Phase
-from inferdoc.judging.answer import baseline_of, coverage_of, newest_sample, summarise, verdict_of
+from inferdoc.judging.answer import baseline_of, coverage_of, newest_sample, scraped_in_window, summarise, verdict_of
 from inferdoc.judging.changes import Event, find_events, of_window
 from inferdoc.judging.cohort_signals import traits_of
 from inferdoc.judging.completeness import listed_signs, rising, stopped
@@ -17,6 +17,7 @@ from inferdoc.judging.findings import NEAR_DEPLOY_SECONDS, FindingMaker
 from inferdoc.judging.focus import ASPECTS, Focus
 from inferdoc.judging.judge import can_judge, short_of_steps
 from inferdoc.judging.judged import Judged
+from inferdoc.judging.missing_pods import missing_pods
 from inferdoc.judging.model import (
     Change,
     Diagnosis,
@@ -66,12 +67,13 @@ def document(judged: Judged) -> DiagnosisWithSeries:
     verdict = verdict_of(findings, can_judge(context, units) and not short and too_new is None and gone is None)
     hit = [match.unit for match in roots[0].matches] if roots else units
     fleet = view.fleet.members if session.scan is None else session.scan.members
+    elsewhere = _newest_elsewhere(session)
     answer = DiagnosisWithSeries(
         schema="inferdoc.diagnosis/v1",
         inferdoc_version=__version__,
         window=Window(
             stamp(view.time_at(view.begin)),
-            stamp(grid.end_ms / 1000),
+            stamp(max(grid.end_ms, session.frame.until_ms) / 1000),
             view.step_seconds,
             baseline_of(view, roots) if rhythm is None else rhythm.baseline(grid),
             newest_sample(session.scrapes, grid),
@@ -85,7 +87,7 @@ def document(judged: Judged) -> DiagnosisWithSeries:
             _ask_again(context, short),
             judged.first_look is not None,
             view.fleet.spread,
-            _too_old(session),
+            elsewhere,
             None if too_new is None else (context.signals[too_new.signal].title, too_new),
             gone,
         ),
@@ -94,15 +96,24 @@ def document(judged: Judged) -> DiagnosisWithSeries:
         not_judged=not_judged(judged.judgement, seen) if view.units else nothing_to_judge(seen),
         changes=[Change(stamp(e.at), e.kind, e.entity, e.detail) for e in events if _is_about(e, focus)],
         coverage=replace(
-            coverage_of(view, session.scrapes, needed_signals(session.catalogue), _listed(session), session.scan),
+            coverage_of(
+                view,
+                session.scrapes,
+                needed_signals(session.catalogue),
+                _listed(session),
+                session.scan,
+                session.options.match,
+            ),
             not_understood=unread_names(session.source, session.names),
+            missing_pods=missing_pods(session, bool(findings)) if judged.first_look is None else [],
         ),
         timing=Timing(0.0, 0.0, 0, 0),
         focus=None if focus.members is None else _described(focus, len(view.fleet.members), others),
         rising=too_new,
         stopped=gone,
     )
-    explain_unknown(answer, session)
+    if elsewhere is None:
+        explain_unknown(answer, session)
     answer.__dict__["view"] = view
     return answer
 
@@ -134,13 +145,15 @@ def unread_names(source: Source, names: Collection[str]) -> list[UnreadNames]:
     return [UnreadNames(one.word, one.families, one.example, one.nearest, one.hidden) for one in known]
 
 
-def _too_old(session: Session) -> str | None:
-    """The time of the newest sample, where all that the source holds is older than the window."""
-    if session.context.view.units or session.scrapes:
+def _newest_elsewhere(session: Session) -> str | None:
+    """The time of the newest sample, where the source has none in the window."""
+    view = session.context.view
+    if view.units or scraped_in_window(view, session.scrapes):
         return None
-    newest, frame = session.source.latest_ms(), session.frame
-    begin_ms = frame.grid.start_ms + frame.begin * frame.grid.step_ms
-    return stamp(newest / 1000) if newest is not None and newest < begin_ms else None
+    newest, begin = session.source.latest_ms(), 1000 * view.time_at(view.begin)
+    if newest is None or begin <= newest <= max(session.frame.grid.end_ms, session.frame.until_ms):
+        return None
+    return stamp(newest / 1000)
 
 
 def _ask_again(context: Context, short: int) -> str | None:

@@ -123,11 +123,23 @@ def lost_peers(match: Sequence[Matcher], fleet: Fleet, scrapes: Sequence[Scrapes
     out = [labels for labels in there if not all(passes(labels.get(n, ""), op, v) for n, op, v in on_targets)]
     if not out:
         return None
-    texts = " ".join(f"-l {name}={value}" for name, _, value in on_targets)
+    texts = " ".join(f"-l {''.join(one)}" for one in on_targets)
     return (
         f"{texts} leaves {len(out)} of {len(there)} targets of its job unread, and nothing is compared with them; "
         "--pod, --role, --tier, --model, --namespace and --cluster narrow the report alone"
     )
+
+
+def check_matchers(match: Sequence[Matcher], scrapes: Sequence[Scrapes], labels: Collection[str] | None) -> None:
+    """Raise InferdocError for a label matcher that leaves no target, or whose label no series has. labels: the names of
+    all labels, None where the source cannot list them."""
+    for name, operator, value in match:
+        known = sorted({target.labels[name] for target in scrapes if name in target.labels})
+        text = f"-l {name}{operator}{value}"
+        if known and not any(passes(one, operator, value) for one in known):
+            raise InferdocError(f"{text}: no target has it; known here: {some(known, MOST_NAMES)}")
+        if labels is not None and name not in labels and not passes("", operator, value):
+            raise InferdocError(f"{text}: no series in the window has the label {name}")
 
 
 def _job(target: Scrapes) -> tuple[str, str, str]:

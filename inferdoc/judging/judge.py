@@ -57,7 +57,7 @@ def judge(context: Context, recipes: Mapping[str, Recipe]) -> Judgement:
     roots = fold(causes, recipes, context.clock.window_steps)
     for root in roots:
         root.again = _again(root, context) if root.recipe.id in recipes and root.recipe.kind != "telemetry" else []
-    roots.sort(key=lambda root: (not ongoing(root.last, context), -score(root), root.onset))
+    roots.sort(key=lambda one: (not ongoing(one.last, context), one.recipe.kind == "telemetry", -score(one), one.onset))
     return Judgement(roots, verdicts)
 
 

@@ -326,7 +326,7 @@ class Coverage(msgspec.Struct):
     """What was there to look at. signals, gaps: of the pods that were read in full; scanned: None where all were;
     pods_without_metrics: pods that answer scrapes and show no metric of an engine; pods_without_some_metrics: those
     that lack one which pods of the same job show, or which the source lists; not_understood: names of series that no
-    declaration explains."""
+    declaration explains; missing_pods: evidence of engine pods without any series, one line each."""
 
     pods: int
     targets: int
@@ -337,6 +337,7 @@ class Coverage(msgspec.Struct):
     pods_without_metrics: list[str] = []
     pods_without_some_metrics: list[str] = []
     not_understood: list[UnreadNames] = []
+    missing_pods: list[str] = []
 
     @property
     def depth(self) -> str:

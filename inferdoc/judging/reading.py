@@ -83,7 +83,7 @@ def read_window(
             source.warnings.append((str if lead_ms else Incomplete)(f"{error}; reading {less}"))
             continue
         break
-    frame.begin = begin
+    frame.begin, frame.until_ms = begin, max(grid.end_ms, until_ms // grid.step_ms * grid.step_ms + 1)
     telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
     return frame, scrapes
 
@@ -114,16 +114,20 @@ def _grid(
     lead_ms: int,
     to_newest: bool,
 ) -> tuple[Grid, int]:
-    """The grid over history and window, and the step at which the window begins. The step follows from the window.
+    """The grid over history and window, and the step at which the window begins. The step follows from the window. The
+    grid ends with the newest scrape of any target: steps after it would count as time in which no fault is seen.
     recent: the newest ten minutes scrape by scrape, by which the interval is known."""
     newest = max((int(s.times_ms[-1]) for s in scrapes if len(s.times_ms)), default=None)
     oldest = min((int(s.times_ms[0]) for s in scrapes if len(s.times_ms)), default=from_ms)
     interval = _interval_ms(scrapes, recent, max(from_ms, oldest), until_ms, until_ms - from_ms + lead_ms)
-    window = make_grid(max(from_ms, oldest), until_ms, interval, newest if to_newest else None)
+    ended = newest is not None and from_ms < newest < until_ms - UNSEEN_SCRAPES * interval
+    window = make_grid(max(from_ms, oldest), until_ms, interval, newest if to_newest or ended else None)
     begin = max(0, (window.start_ms - max(from_ms - lead_ms, oldest)) // window.step_ms)
     return replace(window, start_ms=window.start_ms - begin * window.step_ms, count=window.count + begin), begin
 
 
+UNSEEN_SCRAPES = 5
+"""A rate covers as many: a source that lags by fewer still shows the end of the window."""
 FEW_SCRAPES = 5
 """Fewer in ten minutes show no interval: a pod that was just born, a server that was away."""
 COARSER = 1.5

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from typing import Any, cast
 
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.config import Config, baselines_folder
@@ -13,7 +14,7 @@ from inferdoc.judging.findings import Links
 from inferdoc.judging.model import Diagnosis
 from inferdoc.judging.references.stored import StoredBaseline, named, place, which_stored
 from inferdoc.source.base import Source
-from inferdoc.source.reads import Matcher
+from inferdoc.source.reads import Matcher, Operator
 from inferdoc.times import moment_ms
 
 SEVERITIES = ("info", "warning", "critical")
@@ -44,12 +45,21 @@ def options_of(source: Source, config: Config, catalogue: Catalogue, required: d
     )
 
 
+MATCHER = re.compile(r"([A-Za-z_]\w*)(=~|!~|!=|=)(.*)", re.DOTALL)
+
+
 def matcher(text: str) -> Matcher:
-    """`-l LABEL=VALUE` as a matcher; InferdocError where it is none."""
-    name, equals, value = text.partition("=")
-    if not equals or not name.isidentifier():
-        raise InferdocError(f"-l {text!r} is not LABEL=VALUE")
-    return name, "=", value
+    """`-l LABEL=VALUE` as a matcher, with the operators of PromQL; InferdocError where it is none."""
+    found = MATCHER.fullmatch(text)
+    if found is None:
+        raise InferdocError(f"-l {text!r} is not LABEL=VALUE (or LABEL!=VALUE, LABEL=~REGEX, LABEL!~REGEX)")
+    name, operator, value = found.groups()
+    if "~" in operator:
+        try:
+            re.compile(value)
+        except re.error as error:
+            raise InferdocError(f"-l {text!r}: the regular expression is invalid: {error}") from None
+    return name, cast(Operator, operator), value
 
 
 def _baseline(text: str | None, source: Source, config: Config) -> tuple[int, int] | StoredBaseline | None:

@@ -23,7 +23,7 @@ from inferdoc.judging.clock import Clock
 from inferdoc.judging.cohort_signals import add_cohorts
 from inferdoc.judging.context import Context
 from inferdoc.judging.findings import Links
-from inferdoc.judging.focus import Focus, focus_on, lost_peers
+from inferdoc.judging.focus import Focus, check_matchers, focus_on, lost_peers
 from inferdoc.judging.judge import LATENCY, PROGRESS
 from inferdoc.judging.model import BaselineKind
 from inferdoc.judging.reading import read_window
@@ -314,6 +314,7 @@ def _session(
     part_by_speed(everyone, frame)
     add_silent(everyone, frame, scrapes)
     if not everyone.members:
+        check_matchers(options.match, scrapes, source.label_names(frame.grid.oldest_ms, frame.grid.end_ms))
         everyone = resolve_without_engines(frame, catalogue.tiers)
     lineage = trace(frame, everyone, scrapes, owners)
     fleet = divide(everyone, lineage, frame.begin)

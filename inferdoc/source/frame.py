@@ -139,13 +139,15 @@ def _shared(entity: Entity) -> tuple[tuple[str, str], ...]:
 class SignalFrame:
     """grid: the shared time grid; signals: id -> matrix (a signal that nothing supplies is absent, never zero);
     widths: rate windows used per signal; aliases: id -> the metric names that supplied it; begin: the step at which the
-    window begins (what lies before it is history)."""
+    window begins (what lies before it is history); until_ms: the end of the window, after the grid where nothing was
+    scraped at the end."""
 
     grid: Grid
     signals: dict[str, SignalMatrix] = field(default_factory=dict)
     aliases: dict[str, tuple[str, ...]] = field(default_factory=dict)
     widths: dict[str, int] = field(default_factory=dict)
     begin: int = 0
+    until_ms: int = 0
 
     @property
     def times(self) -> np.ndarray:

@@ -48,7 +48,8 @@ def passes(value: str, op: str, selected: str) -> bool:
 
 Function = Literal["rate", "increase", "last", "max", "mean", "change"]
 Aggregation = Literal["sum", "max", "min"]
-Matcher = tuple[str, Literal["=", "!=", "=~", "!~"], str]
+Operator = Literal["=", "!=", "=~", "!~"]
+Matcher = tuple[str, Operator, str]
 TARGET = "instance"
 """Series are parted by this label where they are too many: every target has its own."""
 

@@ -233,3 +233,29 @@ def test_another_file_is_no_record(tmp_path, content):
 def test_no_record_is_one_line(tmp_path):
     with pytest.raises(RecordError, match="inferdoc serve"):
         Record(tmp_path / "none.db")
+
+
+def test_damaged_bytes_are_an_error_of_the_record(tmp_path, sick):
+    """Every byte of the file in turn becomes invalid UTF-8, a stride apart: each is read, or is a RecordError."""
+    made = Record(tmp_path / "made.db", writing=True)
+    entered(made, alert())
+    run_once(made, sick, page="<p>report</p>")
+    made.close()
+    whole, refused = (tmp_path / "made.db").read_bytes(), set()
+    for place in range(0, len(whole), 61):
+        path = tmp_path / "damaged.db"
+        path.write_bytes(whole[:place] + b"\x87" * 3 + whole[place + 3 :])
+        try:
+            damaged = Record(path)
+        except RecordError as error:
+            refused.add(str(error).count("\n"))
+            continue
+        try:
+            for incident in damaged.incidents():
+                for run in damaged.runs(incident.id):
+                    damaged.diagnosis(run.number), damaged.page(run.number)
+        except InferdocError as error:
+            refused.add(str(error).count("\n"))
+        finally:
+            damaged.close()
+    assert refused == {0}

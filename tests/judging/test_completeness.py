@@ -10,9 +10,12 @@ from inferdoc import diagnose, open_source
 from inferdoc.judging.completeness import qualify
 from inferdoc.judging.model import seconds
 from inferdoc.source.base import Incomplete
+from inferdoc.store.importer import import_file
+from inferdoc.store.store import Store
 from tests.cli.command import alone, call
 from tests.judging.frames import catalogue
 from tests.judging.made import INTERVAL_S, SCRAPES, START_S, Engine, recorded, stored, then
+from tests.prometheus_server import FIXTURES
 from tests.source.fake_server import serving
 from tests.source.reading import GOOD, read
 
@@ -176,3 +179,25 @@ def test_a_fault_lasts_until_it_is_seen_to_end(tmp_path):
     source = open_source(store=stored(fleet(itl=then(0.02, 0.2)).text(), tmp_path))
     (found, *_) = diagnose(source, from_=str(START_S), until=str(end + 1200)).findings
     assert found.ongoing and found.ended is None
+
+
+def test_time_after_the_newest_sample_does_not_hide_a_fault(tmp_path):
+    """All scraping stopped minutes ago: the finding of the last samples stays."""
+    with Store.open(tmp_path / "slow.db", "w") as store:
+        import_file(store, FIXTURES / "recordings" / "slow-replica.om.gz")
+    source = open_source(store=tmp_path / "slow.db")
+    for later_ms in (180_000, 420_000):
+        until_ms = source.latest_ms() + later_ms
+        late = diagnose(source, since="10m", until=str(until_ms / 1000))
+        assert [finding.id for finding in late.findings] == ["slow-gpu"]
+        assert abs(1000 * seconds(late.window.until) - until_ms) <= 2000
+        assert bool(late.source.incomplete) == (later_ms > 300_000)
+
+
+@pytest.mark.parametrize("offset", [-7200, 900])
+def test_a_window_without_samples_names_the_newest(tmp_path, offset):
+    """The history before the window, or time after it, has samples."""
+    source = open_source(store=stored(fleet().text(), tmp_path))
+    until = START_S + (SCRAPES - 1) * INTERVAL_S + offset
+    answer = diagnose(source, since="10m", until=str(until))
+    assert answer.verdict == "unknown" and answer.summary.startswith("There is no sample in the window: the newest is")
