@@ -53,7 +53,15 @@ DENSE = ("llama-3.3-70b", "llama-3.1-8b", "qwen3-32b")
 FIT = ("model", "tier", "engine", "dtype", "tp", "prompt_tokens", "output_tokens", "max_num_seqs")
 """Columns that identify a result."""
 KEPT = ("family", "source", "metric", "measured", "engine", "model", "tier", "dtype", "kv_dtype", "tp", "pp", "dp")
-COLUMNS = (*KEPT, "prompt_tokens", "output_tokens", "max_num_seqs", "gpu_memory_utilization")
+LOAD = (
+    "prompt_tokens",
+    "output_tokens",
+    "max_num_seqs",
+    "gpu_memory_utilization",
+    "requests",
+    "scheduler_recv_interval",
+)
+COLUMNS = (*KEPT, *LOAD)
 
 
 def described(row: Mapping[str, str]) -> dict[str, str] | None:
@@ -85,11 +93,27 @@ def described(row: Mapping[str, str]) -> dict[str, str] | None:
         "tp": str(tensor),
         "pp": "1",
         "dp": "1",
-        "prompt_tokens": row["isl"],
-        "output_tokens": row["osl"],
+        "prompt_tokens": row["isl"] if own else _drawn(row["isl"]),
+        "output_tokens": row["osl"] if own else _drawn(row["osl"]),
         "max_num_seqs": streams[1],
         "gpu_memory_utilization": "",
+        "requests": "" if own else str(10 * int(streams[1])),
+        "scheduler_recv_interval": ""
+        if own
+        else _interval(TIERS[row["system"]], engine, dtype, tensor, int(streams[1])),
     }
+
+
+def _drawn(tokens: str) -> str:
+    """Mean and 95th percentile of InferenceX: lengths are drawn from 80 % of the named one to all of it."""
+    return f"{tokens},{round(int(tokens) * 1.11)}"
+
+
+def _interval(tier: str, engine: str, dtype: str, tensor: int, streams: int) -> str:
+    """--scheduler-recv-interval in the start scripts of InferenceX: on Blackwell alone."""
+    if engine != "sglang" or tier.startswith("h"):
+        return ""
+    return "30" if streams >= 16 and not (tensor == 4 and dtype == "fp8") else "10"
 
 
 def sample(path: Path) -> dict[tuple[str, ...], list[dict[str, str]]]:

@@ -34,6 +34,7 @@ included: more is another model (own choice)."""
 @dataclass(frozen=True)
 class ModelShape:
     """parameters, active (per token), routed (in experts that tokens choose), unquantised (embeddings, head): counts;
+    blocks: mixers and feed-forwards of all layers, two in most; expert_layers: those with experts;
     attention_width: query heads x head size; mlp: width of the dense layers, 0 with experts; dtype: of the weights as
     published, "" if unknown; max_len: tokens of the longest context, 0 if unknown;
     counted: from the layers, not by its makers; published: bytes of the checkpoint, None where the config gives no
@@ -60,6 +61,8 @@ class ModelShape:
     published: CheckpointBytes | None = None
     exact: bool = False
     prediction: bool = False
+    blocks: int = 0
+    expert_layers: int = 0
 
     @property
     def adapted(self) -> list[tuple[int, int]]:
@@ -138,6 +141,8 @@ def shape_of(
         published=published,
         exact=exact,
         prediction=any(config.keys.get(key) for key in ("num_nextn_predict_layers", "num_mtp_modules", "use_mtp")),
+        blocks=sum((layer.mixer != "none") + (layer.feed != "none") for layer in plan),
+        expert_layers=sum(layer.feed in ("experts", "both") for layer in plan),
     )
 
 

@@ -175,11 +175,6 @@ def ridge_tokens(flops: float, bandwidth: float, bytes_per_weight: float, reache
     return flops / bandwidth * bytes_per_weight / 2.0 * reached
 
 
-def prefill_flop(active: float, layers: int, attention_width: int, tokens: float) -> float:
-    """FLOP of a prompt: 2 x Pa x S, and causal attention 2 x L x (query heads x head size) x S^2."""
-    return 2.0 * active * tokens + 2.0 * layers * attention_width * tokens**2
-
-
 def prefill_seconds(machine: Machine, flop: float) -> float:
     """Seconds of a prefill on all GPUs of the machine."""
     return flop / (machine.gpus * machine.flops * machine.mfu)
@@ -195,9 +190,9 @@ def all_reduce_seconds(tokens: float, hidden: int, gpus: int, *, latency: float,
     return latency + 2.0 * (gpus - 1) / gpus * tokens * hidden * 2.0 / bus
 
 
-def step_collectives(layers: int, of_one: float) -> float:
-    """Seconds of the two all-reduces of every layer in a step."""
-    return 2 * layers * of_one
+def step_collectives(blocks: int, of_one: float) -> float:
+    """Seconds of the all-reduces in a step, one after each mixer and each feed-forward."""
+    return blocks * of_one
 
 
 def pipeline_bubble(stages: int, micro_batches: int) -> float:

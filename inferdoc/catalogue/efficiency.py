@@ -131,16 +131,17 @@ class StepSpread(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 class EngineShares(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """Time to the first token beside the steps of a prompt. front_ms: HTTP, tokens of the prompt, scheduling and the
-    first token back; start: of requests that start together, the share of the wait for the prompts of all that the
-    mean over a load test keeps (a tenth where each stream sends ten requests), 0..1."""
+    first token back; prompt_layer_us: host time of each layer of a step with prompts, which is no captured graph,
+    microseconds; mixes: whether such a step serves streams too."""
 
     front_ms: float
-    start: float
+    prompt_layer_us: float = 0.0
+    mixes: bool = True
 
     def problems(self) -> Iterator[str]:
         """Numbers that are none."""
-        if self.front_ms < 0 or not 0 <= self.start <= 1:
-            yield "expected front_ms of 0 or more, and start of 0 to 1"
+        if min(self.front_ms, self.prompt_layer_us) < 0:
+            yield "expected front_ms and prompt_layer_us of 0 or more"
 
 
 class Efficiency(msgspec.Struct, forbid_unknown_fields=True, frozen=True):

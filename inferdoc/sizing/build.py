@@ -27,6 +27,7 @@ from inferdoc.capacity.memory import (
     weight_bytes,
     weight_bytes_per_gpu,
 )
+from inferdoc.capacity.model_shape import ModelShape
 from inferdoc.capacity.step_time import (
     Machine,
     StepRates,
@@ -272,7 +273,7 @@ def _replica(sizing: SizingInputs, layout: Parallelism, memory: GpuMemory, end: 
     prefill, decode = phase_shares(sizing, layout)
     mfu, mbu = (getattr(share, end) for share in (prefill, decode))
     flops, bandwidth = flops_of(sizing), bandwidth_of(sizing)
-    weights, engine = weights_of(sizing), sizing.efficiency.engines.get(sizing.engine, EngineShares(0.0, 0.0))
+    weights, engine = weights_of(sizing), sizing.efficiency.engines.get(sizing.engine, EngineShares(0.0))
     every_rank = Weights(weights.active, weights.dense * layout.data, weights.routed, weights.experts, weights.chosen)
     return Replica(
         sizing.shape,
@@ -289,7 +290,8 @@ def _replica(sizing: SizingInputs, layout: Parallelism, memory: GpuMemory, end: 
         engine.front_ms * 1e-3 if sizing.measured is None else dict(zip(ENDS, sizing.measured.front, strict=True))[end],
         sizing.tier.link_gbps.value * 1e9 * LINK_SHARE,
         parts,
-        engine.start,
+        launch_units(sizing.shape) * engine.prompt_layer_us * 1e-6 if sizing.measured is None else 0.0,
+        engine.mixes,
     )
 
 
@@ -306,6 +308,13 @@ def first_token_spread(sizing: SizingInputs) -> StepSpread | None:
     return spread_of(sizing.efficiency, tier, family_of(sizing), arithmetic, sizing.engine, first=True)
 
 
+def launch_units(shape: ModelShape) -> float:
+    """Kernels of a step with prompts, in those of a plain layer (some 10: norms, projections, positions, attention,
+    activation): routing and permuting of experts are as many again, MLA and linear attention twice as many."""
+    kv = shape.kv
+    return shape.blocks / 2 + shape.expert_layers + 2.0 * (kv.growing * bool(kv.latent) + kv.linear)
+
+
 def _parts(sizing: SizingInputs, layout: Parallelism, end: End) -> StepRates:
     """The parts of a step at one end of their spread."""
     shape, weights, arithmetic = sizing.shape, weights_of(sizing), arithmetic_of(sizing)
@@ -317,7 +326,9 @@ def _parts(sizing: SizingInputs, layout: Parallelism, end: End) -> StepRates:
     bandwidth, bf16 = bandwidth_of(sizing), sizing.tier.bf16_tflops.value * 1e12
     gemm = flops_of(sizing) * share_of_matrices(kind, arithmetic)
     unpacked = arithmetic == "bf16" and WEIGHT_DTYPES[sizing.dtype] < 1.0
-    latent, of_layer = shape.kv.latent, kind.expert_layer_us if shape.experts else kind.layer_us
+    latent = shape.kv.latent
+    of_experts = shape.expert_layers * (kind.expert_layer_us - kind.layer_us)
+    launched = shape.blocks / 2 * kind.layer_us + of_experts + shape.kv.growing * bool(latent) * kind.latent_layer_us
     return StepRates(
         layout.tensor,
         layout.data,
@@ -332,8 +343,8 @@ def _parts(sizing: SizingInputs, layout: Parallelism, end: End) -> StepRates:
         bf16 * kind.attention,
         bf16 * kind.latent,
         kind.padding,
-        shape.layers * (of_layer + (kind.latent_layer_us if latent else 0.0)) * 1e-6,
-        latent_decode_flop(shape.heads, latent, ROPE_VALUES, shape.layers) if latent else 0.0,
+        1e-6 * launched,
+        latent_decode_flop(shape.heads, latent, ROPE_VALUES, shape.kv.growing) if latent else 0.0,
         {"low": near.high, "middle": 1.0, "high": near.low}[end],
     )
 
@@ -347,11 +358,11 @@ def _collectives(sizing: SizingInputs, gpus: int) -> Callable[[float], float]:
     factor = sizing.efficiency.kind_of(sizing.tier_name)[1].collectives if by_parts(sizing) else 1.0
     if known is not None and gpus in known.all_reduce:
         times = known.all_reduce_seconds
-        return lambda tokens: factor * step_collectives(shape.layers, times(gpus, tokens * shape.hidden))
+        return lambda tokens: factor * step_collectives(shape.blocks, times(gpus, tokens * shape.hidden))
     bus = sizing.tier.link_gbps.value * 1e9 * LINK_SHARE
 
     def by_link(tokens: float) -> float:
         of_one = all_reduce_seconds(tokens, shape.hidden, gpus, latency=LINK_LATENCY, bus=bus)
-        return factor * step_collectives(shape.layers, of_one)
+        return factor * step_collectives(shape.blocks, of_one)
 
     return by_link

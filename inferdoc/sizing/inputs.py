@@ -66,19 +66,32 @@ class TrafficClass:
         return self.prompt.mean * (1.0 - self.prefix_share)
 
 
+REQUESTS_OF_STREAM = 10
+"""Of a load test that gives no number: InferenceX sends as many."""
+
+
 @dataclass(frozen=True)
 class TrafficInputs:
     """prompt, output: tokens of a request; rate: requests/s of the whole fleet at its peak, None where none is given;
     prefix_share: share of the prompt tokens that the prefix cache serves; concurrent: requests of the whole fleet at
-    once, each followed by the next when it is done (a closed loop), None where requests arrive at a rate;
-    classes: of which prompt and output are the mixture."""
+    once, each followed by the next when it is done (a closed loop), None where requests arrive at a rate; requests: of
+    that loop in all; classes: of which prompt and output are the mixture."""
 
     prompt: TokenLength
     output: TokenLength
     rate: float | None = None
     prefix_share: float = 0.0
     concurrent: int | None = None
+    requests: int | None = None
     classes: tuple[TrafficClass, ...] = ()
+
+    @property
+    def first_share(self) -> float:
+        """Share of the requests of a closed loop that start together, the first of each stream. 0..1; 0 where requests
+        arrive at a rate."""
+        if self.concurrent is None:
+            return 0.0
+        return min(1.0, self.concurrent / self.requests) if self.requests else 1.0 / REQUESTS_OF_STREAM
 
     @property
     def computed(self) -> float:
@@ -213,13 +226,15 @@ class Parallelism:
 
 @dataclass(frozen=True)
 class EngineLimits:
-    """--max-num-seqs, --max-num-batched-tokens, --gpu-memory-utilization, --max-loras and --max-lora-rank of vLLM."""
+    """--max-num-seqs, --max-num-batched-tokens, --gpu-memory-utilization, --max-loras and --max-lora-rank of vLLM;
+    receive: --scheduler-recv-interval of SGLang, the steps after which it takes new requests."""
 
     sequences: int
     batched_tokens: int
     memory_share: float
     adapters: int = 0
     adapter_rank: int = 16
+    receive: int = 1
 
 
 @dataclass(frozen=True)

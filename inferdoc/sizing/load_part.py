@@ -23,7 +23,7 @@ from inferdoc.sizing.model import Inputs, Predicted, at_ends, number, part, wide
 from inferdoc.sizing.replica import Replica
 from inferdoc.words import how_many
 
-START = "share kept x (requests - 1) / 2 x prompt seconds"
+START = "share that starts together x seconds of the other prompts / 2"
 SPEED, RATE, LATENCY, CACHE = "speed of a replica", "within the objectives", "at this rate", "prefix cache"
 
 
@@ -150,7 +150,11 @@ def latency_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]
 
     def started(replica: Replica) -> float | None:
         running = streams(replica)
-        return None if running is None else replica.start * replica.start_wait(running)
+        return None if running is None else replica.together(running) * replica.start_wait(running)
+
+    def of_start(replica: Replica) -> float:
+        running = streams(replica)
+        return 0.0 if running is None else replica.together(running)
 
     def first(at: Callable[[Replica], float | None]) -> dict[End, float | None]:
         return widened(at_ends(taken, at), first_token_spread(sizing), closed=closed)
@@ -184,8 +188,8 @@ def latency_part(sizing: SizingInputs, taken: Considered) -> Iterator[Predicted]
             ("ttft_start", "of it, behind a common start", "s"),
             at_ends(taken, started),
             formula=START,
-            inputs={"share kept": (taken.at("middle").start, "ratio"), **inputs},
-            source="engines of collectors/efficiency.yaml: load tests of ten requests a stream",
+            inputs={"share that starts together": (of_start(taken.at("middle")), "ratio"), **inputs},
+            source="arithmetic; --requests, else ten requests a stream",
         )
     yield number(
         ("ttft_p95", "time to first token, p95", "s"),

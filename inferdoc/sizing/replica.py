@@ -25,7 +25,6 @@ from inferdoc.capacity.step_time import (
     attention_flop,
     expert_exchange_seconds,
     pipeline_bubble,
-    prefill_flop,
     prefill_seconds,
     prefill_steps,
     step_seconds,
@@ -36,6 +35,8 @@ LATE = 0.05
 """Share of requests that may wait for a slot: objectives are about the 95th percentile."""
 FEW, MANY = 0.01, 100.0
 """Streams that stand for none where a share of them is taken; prompts in a step of which only the mean counts."""
+UNIFORM_WIDTH = 12**0.5
+"""From the first to the last of lengths that are equally likely, over their standard deviation."""
 MICRO_BATCHES = 16
 """Batches in flight of a pipeline, for its bubble (own choice; 16 % at four stages)."""
 
@@ -63,8 +64,9 @@ class Replica:
     host: seconds of a step that no GPU work hides; collectives: seconds of the all-reduces of a step over so many
     tokens; overlap: whether prompts and streams of a step overlap, arithmetic of the ones with memory traffic of the
     others; front: seconds to the first token that a request spends outside of the engine; bus: bytes/s of a GPU to the
-    others; parts: what a step is summed up from, None where whole steps were measured; start: share of the wait behind
-    a common start that the mean over a closed loop keeps, 0..1."""
+    others; parts: what a step is summed up from, None where whole steps were measured; eager: seconds in which the host
+    launches the kernels of a step with prompts one by one, since no graph of it was captured; mixes: whether such a
+    step serves streams too."""
 
     shape: ModelShape
     layout: Parallelism
@@ -80,7 +82,8 @@ class Replica:
     front: float = 0.0
     bus: float = 100e9
     parts: StepRates | None = None
-    start: float = 0.0
+    eager: float = 0.0
+    mixes: bool = True
 
     def with_shares(self, mfu: float, mbu: float) -> Replica:
         """The same on GPUs that reach other shares."""
@@ -117,51 +120,62 @@ class Replica:
     def _prompt(self, tokens: float) -> float:
         """Of a step by parts, seconds of the attention of a prompt over itself."""
         assert self.parts is not None
+        return self.parts.prompt(self._attention(tokens))
+
+    def _attention(self, tokens: float) -> float:
+        """FLOP of the attention of a prompt over itself."""
         kv = self.shape.kv
-        growing = kv.growing
-        return self.parts.prompt(attention_flop(self.shape.attention_width, growing, kv.windowed, kv.window, tokens))
+        return attention_flop(self.shape.attention_width, kv.growing, kv.windowed, kv.window, tokens)
 
     def _talk(self, tokens: float) -> float:
         """Seconds in which the GPUs of a step over so many tokens of a rank talk to each other."""
         if not self.shape.experts or self.layout.data == 1:
             return self.collectives(tokens)
-        shape = self.shape
-        exchange = expert_exchange_seconds(shape.layers, tokens, shape.chosen, shape.hidden, self.layout.data, self.bus)
+        shape, ranks = self.shape, self.layout.data
+        exchange = expert_exchange_seconds(shape.expert_layers, tokens, shape.chosen, shape.hidden, ranks, self.bus)
         return self.collectives(tokens) + exchange
 
-    def prefill(self, tokens: float) -> float:
-        """Seconds to compute a prompt of so many tokens by itself."""
+    def prefill(self, tokens: float, prompts: float = 1.0) -> float:
+        """Seconds of a step over so many prompts (or a part of one) of so many tokens and nothing else: the longer of
+        the GPUs and of the host that launches their kernels."""
+        whole = prompts * tokens
         if self.parts is not None:
-            return self.parts.matrices(tokens, tokens) + self._prompt(tokens) + self._talk(tokens)
-        traffic = self.weights.read(tokens) / (self.decode.gpus * self.decode.bandwidth * self.decode.mbu)
-        return max(self._arithmetic(tokens), traffic) + self._talk(tokens)
+            gpu = self.parts.matrices(whole, whole) + prompts * self._prompt(tokens)
+        else:
+            traffic = self.weights.read(whole) / (self.decode.gpus * self.decode.bandwidth * self.decode.mbu)
+            gpu = max(prompts * self._arithmetic(tokens), traffic)
+        return max(gpu + self._talk(whole), self.eager)
 
     def _arithmetic(self, tokens: float) -> float:
-        shape = self.shape
-        return prefill_seconds(self.prompt, prefill_flop(shape.active, shape.layers, shape.attention_width, tokens))
+        return prefill_seconds(self.prompt, 2.0 * self.shape.active * tokens + self._attention(tokens))
 
     def chunks(self, tokens: float, streams: float) -> int:
         """Steps over which a prompt is spread."""
-        return prefill_steps(tokens, self.limits.batched_tokens, streams)
+        return prefill_steps(tokens, self.limits.batched_tokens, streams if self.mixes else 0.0)
 
     def mixed(self, streams: float, tokens: float, parts: float) -> float:
         """Seconds of a step that holds so many chunks of prompts of so many tokens beside the streams. Where arithmetic
-        and memory traffic overlap the longer of the two counts, else the prompts come on top."""
+        and memory traffic overlap the longer of the two counts, else the prompts come on top. An engine that does not
+        mix them takes a step for the prompts and one for the streams."""
+        if not parts:
+            return self.step(streams)
         stages, batch = self.layout.pipeline, streams / self.layout.pipeline
         chunk = tokens / self.chunks(tokens, streams)
+        prompts = parts / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
+        if not self.mixes:
+            return self.prefill(tokens, prompts * chunk / tokens) + self.step(streams)
         if self.parts is not None:
-            prompts = parts / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
             gpu = (
                 self._matrices(batch + prompts * chunk)
                 + self._cached(batch)
                 + prompts * self._prompt(tokens) * chunk / tokens
             )
-            return gpu + self._talk(batch + parts * chunk) + self.host
-        of_prompts = parts * self._arithmetic(tokens) * chunk / tokens / (1.0 - pipeline_bubble(stages, MICRO_BATCHES))
-        of_streams = 2.0 * self.shape.active * batch / (self.prompt.gpus * self.prompt.flops * self.prompt.mfu)
-        gpu = self._on_gpu(streams)
-        gpu = max(gpu, of_streams + of_prompts) if self.overlap else gpu + of_prompts
-        return gpu + self._talk(batch + parts * chunk) + self.host
+        else:
+            of_prompts = prompts * self._arithmetic(tokens) * chunk / tokens
+            of_streams = 2.0 * self.shape.active * batch / (self.prompt.gpus * self.prompt.flops * self.prompt.mfu)
+            gpu = self._on_gpu(streams)
+            gpu = max(gpu, of_streams + of_prompts) if self.overlap else gpu + of_prompts
+        return max(gpu + self._talk(batch + parts * chunk), self.eager) + self.host
 
     def itl(self, streams: float) -> float:
         """Mean seconds between tokens with so many streams per rank, prompts of the others on the same GPUs."""
@@ -201,12 +215,27 @@ class Replica:
         steps of its chunks; of a closed loop, as a load generator measures it, with its common start."""
         waits, wait = self._slots(streams)
         steady = self.front + self._under_way(streams) + self.computing(streams) + self._queue(streams)[0]
-        return steady + waits * wait + self.start * self.start_wait(streams)
+        return steady + waits * wait + self.together(streams) * self.start_wait(streams)
+
+    def together(self, streams: float) -> float:
+        """Share of the requests of a closed loop that come at the same time as those of all streams, 0..1: the first of
+        each stream; all of them where prompts go before streams and outputs are equally long, since then all end
+        together too. Ends that spread over a longer time than the prompts take break the waves up."""
+        first, output = self.traffic.first_share, self.traffic.output
+        if self.mixes or first <= 0.0:
+            return first
+        prompts = 2.0 * self.start_wait(streams)
+        ends = UNIFORM_WIDTH * output.variation * output.mean * self.step(streams)
+        return max(first, prompts / (prompts + ends)) if prompts else first
 
     def start_wait(self, streams: float) -> float:
         """Mean seconds for which the first requests of a closed loop wait, since all of them start together: half of
-        the prompts of the others. 0 where requests arrive at a rate."""
-        return 0.0 if self.traffic.concurrent is None else self._met(streams) / 2 * self.prefill(self.traffic.computed)
+        the steps over the prompts of the others. 0 where requests arrive at a rate."""
+        others, tokens = self._met(streams), self.traffic.computed
+        if self.traffic.concurrent is None or others <= 0.0:
+            return 0.0
+        steps = prefill_steps(others * tokens, self.limits.batched_tokens, 0.0)
+        return steps * self.prefill(tokens, others / steps) / 2
 
     def ttft_p95(self, streams: float, of: TrafficClass | None = None, *, started: bool = False) -> float:
         """The same at the 95th percentile, of waits and lengths of prompts together. of: a class of the traffic;
@@ -215,19 +244,21 @@ class Replica:
         prompts = self.traffic if of is None else of
         alone = self._computing(streams, prompts.computed)
         spread = variance + (alone * prompts.prompt.variation) ** 2
-        slots = (self.start, self.start_wait(streams)) if started else self._slots(streams)
+        slots = (self.together(streams), self.start_wait(streams)) if started else self._slots(streams)
         return self.front + self._under_way(streams) + p95_with_some_waiting(wait + alone, spread, *slots)
 
     def _under_way(self, streams: float) -> float:
-        """Seconds that the step under way still takes, half of it; none of a request that meets no other."""
-        return self.itl(streams) / 2 if self._met(streams) > 0.0 else 0.0
+        """Seconds until the engine takes a request, half of the step under way or of those between two looks at the
+        queue; none of a request that meets no other."""
+        return self.limits.receive * self.itl(streams) / 2 if self._met(streams) > 0.0 else 0.0
 
     def computing(self, streams: float) -> float:
         """Seconds from the first step that holds a part of a mean prompt to its first token."""
         return self._computing(streams, self.traffic.computed)
 
     def _computing(self, streams: float, tokens: float) -> float:
-        return self.chunks(tokens, streams) * self.mixed(streams, tokens, 1.0)
+        chunks = self.chunks(tokens, streams)
+        return chunks * (self.mixed(streams, tokens, 1.0) if self.mixes else self.prefill(tokens, 1.0 / chunks))
 
     def _queue(self, streams: float) -> tuple[float, float]:
         """Mean and variance of the wait for other prompts: those that came before, and those that came meanwhile, since

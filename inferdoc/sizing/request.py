@@ -282,6 +282,9 @@ def _traffic(options: Mapping[str, Any], shape: ModelShape, assumed: list[str]) 
         assumed.append("the next request follows when one is done, as --max-num-seqs is 1 (--rate)")
     if rate is not None and not 0 < rate <= MOST_RATE:
         raise InferdocError(f"--rate {rate:g}: expected requests per second, above 0 and at most {MOST_RATE:,.0f}")
+    requests = options.get("requests")
+    if requests is not None and concurrent is None:
+        raise InferdocError("--requests needs --concurrency: it counts the requests of a closed loop")
     share = options.get("prefix_share")
     if classes:
         share = sum(each.share * each.prompt.mean * each.prefix_share for each in classes) / prompt.mean
@@ -290,7 +293,7 @@ def _traffic(options: Mapping[str, Any], shape: ModelShape, assumed: list[str]) 
         assumed.append("no prompt token hits the prefix cache (--prefix-share)")
     if not 0 <= share < 1:
         raise InferdocError(f"--prefix-share {share:g}: expected a share of 0 to below 1, 0.4 for 40 %")
-    return TrafficInputs(prompt, output, rate, share, concurrent, classes)
+    return TrafficInputs(prompt, output, rate, share, concurrent, requests, classes)
 
 
 def _limits(options: Mapping[str, Any], name: str, tier: Tier, assumed: list[str]) -> EngineLimits:
@@ -326,7 +329,10 @@ def _limits(options: Mapping[str, Any], name: str, tier: Tier, assumed: list[str
         raise InferdocError("--max-lora-rank needs --max-loras")
     if adapters:
         assumed.append("adapters change all linear layers, of a model with experts those of the attention")
-    return EngineLimits(chosen[0], chosen[1], share, adapters, options.get("max_lora_rank") or 16)
+    receive = options.get("scheduler_recv_interval") or 1
+    if receive > 1 and options.get("server") != "sglang":
+        raise InferdocError("--scheduler-recv-interval is a flag of SGLang; give --server sglang")
+    return EngineLimits(chosen[0], chosen[1], share, adapters, options.get("max_lora_rank") or 16, receive)
 
 
 def _drafting(options: Mapping[str, Any], assumed: list[str]) -> Drafting | None:

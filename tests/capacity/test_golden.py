@@ -45,12 +45,12 @@ from inferdoc.capacity.step_time import (
     Machine,
     Weights,
     all_reduce_seconds,
+    attention_flop,
     best_draft_length,
     break_even_chance,
     expected_tokens,
     expert_cover,
     pipeline_bubble,
-    prefill_flop,
     prefill_seconds,
     ridge_tokens,
     speculative_speedup,
@@ -95,7 +95,11 @@ def longer(streams):
 
 
 def collectives(tokens):
-    return step_collectives(L70, all_reduce_seconds(tokens, H70, 4, latency=5e-6, bus=300e9))
+    return step_collectives(2 * L70, all_reduce_seconds(tokens, H70, 4, latency=5e-6, bus=300e9))
+
+
+def prompt_flop(tokens):
+    return 2 * P70 * tokens + attention_flop(H70, L70, 0, 0, tokens)
 
 
 def flat(_):
@@ -143,10 +147,10 @@ CASES: dict[str, list[tuple[float, float]]] = {
             (2250, 8, 281.2),
         )
     ],
-    "G13": [(prefill_flop(P70, L70, H70, 2048), 2.9468e14), (prefill_flop(P70, L70, H70, 8192), 1.24467e15)],
+    "G13": [(prompt_flop(2048), 2.9468e14), (prompt_flop(8192), 1.24467e15)],
     "G14": [
-        (prefill_seconds(h100s(), prefill_flop(P70, L70, H70, 2048)), 0.13068),
-        (2048 / prefill_seconds(h100s(), prefill_flop(P70, L70, H70, 2048)) / 4, 3918),
+        (prefill_seconds(h100s(), prompt_flop(2048)), 0.13068),
+        (2048 / prefill_seconds(h100s(), prompt_flop(2048)) / 4, 3918),
     ],
     "G15": [(decode(1), 0.01581), (decode(64), 0.02081), (64 / decode(64), 3075)],
     "G16": [(collectives(64), 1.639e-3), (collectives(2048), 27.64e-3)],
