@@ -298,8 +298,8 @@ def _scraped_again(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> dict[tuple
 
 
 MISSING_OVER_SCRAPES = 12
-"""Of so many, a target that loses a tenth by chance loses more than half once in 20,000 looks (binomial); of five, three
-now and then."""
+"""Of so many, a target that loses a tenth by chance loses more than half once in 20,000 looks (binomial); of five,
+three now and then."""
 
 
 def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:
