@@ -183,20 +183,19 @@ AVERAGED = "15m"
 
 
 def promql(condition: Odd, rendering: Rendering) -> str | None:
-    """Against the mean of the like members, the member itself left out, and what is new against its own history too.
+    """Against the mean of the like members, the member itself left out; that it is new the impact of a cause shows.
     Classes of requests come and go with their clients, so no rule compares them."""
     name, factor = condition.signal, condition.factor
     if rendering.level(name) == "tenant":
         return None
     now, like = rendering.signal(name), rendering.peers(name)
-    usual = rendering.usual(name) if condition.newly else like
-    if now is None or like is None or usual is None:
+    if now is None or like is None:
         return None
     if condition.average:
         now = f"avg_over_time({rendering.over(name, AVERAGED)})"
     side, sign = (">", "+") if factor >= 1 else ("<", "-")
     by = max(condition.by or 0.0, rendering.signals[name].floor)
     decide = deciding(factor, by, factor >= 1, rendering.signals[name])
-    lines = [f"{now} {side} {number(factor)} * {each}" for each in dict.fromkeys((usual, like)) if "factor" in decide]
+    lines = [f"{now} {side} {number(factor)} * {like}"] if "factor" in decide else []
     lines += [f"{now} {side} {like} {sign} {number(by)}"] if "by" in decide else []
     return "\nand ".join(lines)
