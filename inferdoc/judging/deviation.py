@@ -67,19 +67,16 @@ class Deviations:
 
     def put(self, rows: np.ndarray, others: Deviations) -> None:
         """Take over those of others, in their order, at these rows."""
-        for name in ("start", "last", "baseline", "band", "observed", "mask"):
-            getattr(self, name)[rows] = getattr(others, name)
+        for own, theirs in zip(self._columns, others._columns, strict=True):
+            own[rows] = theirs
 
     def of(self, rows: np.ndarray) -> Deviations:
         """Those of some rows."""
-        return Deviations(
-            self.start[rows],
-            self.last[rows],
-            self.baseline[rows],
-            self.band[rows],
-            self.observed[rows],
-            self.mask[rows],
-        )
+        return Deviations(*(column[rows] for column in self._columns))
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        return self.start, self.last, self.baseline, self.band, self.observed, self.mask
 
     def start_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
         """The same of float64[R, T], without what lies before a step of each row."""
@@ -395,11 +392,7 @@ def student(freedom: float, chance: float) -> float:
     """What Student's t exceeds with a probability: the expansion around the normal distribution (Abramowitz and Stegun,
     26.7.5)."""
     z = NormalDist().inv_cdf(1 - chance)
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
     return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
 
 

@@ -65,10 +65,7 @@ LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "waiting": 2
 BLOCK_MS, REACH_MS = 30 * 60_000, 8 * HOUR_MS
 """What lies before the history is read coarsely, for so long, and looked at in blocks."""
 COARSE_MS = 60_000
-DAYS: tuple[tuple[BaselineKind, int], ...] = (
-    ("same-hour-yesterday", 24 * HOUR_MS),
-    ("last-week", 7 * 24 * HOUR_MS),
-)
+DAYS: tuple[tuple[BaselineKind, int], ...] = (("same-hour-yesterday", 24 * HOUR_MS), ("last-week", 7 * 24 * HOUR_MS))
 """How long before the window's own end the block of an earlier day ends."""
 SAME = 1.2
 """At most so much worse than at the same hour yesterday is the rhythm of the day."""
