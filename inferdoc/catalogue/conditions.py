@@ -95,9 +95,15 @@ class Move(Compared, frozen=True, kw_only=True):
 
 
 class Odd(Compared, frozen=True, kw_only=True):
-    """differs: at least (below 1: at most) `factor` times what like units show."""
+    """differs: at least (below 1: at most) `factor` times what like units show. newly: the means parted, and the
+    condition finds the moment itself."""
 
     factor: float
+    newly: bool = False
+
+    @property
+    def needs_split(self) -> bool:
+        return self.average and not self.newly
 
 
 class Slope(OfSignal, frozen=True, kw_only=True):

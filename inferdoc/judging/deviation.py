@@ -10,6 +10,7 @@ begins with its pods) is no part of its baseline.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -66,19 +67,16 @@ class Deviations:
 
     def put(self, rows: np.ndarray, others: Deviations) -> None:
         """Take over those of others, in their order, at these rows."""
-        for name in ("start", "last", "baseline", "band", "observed", "mask"):
-            getattr(self, name)[rows] = getattr(others, name)
+        for own, theirs in zip(self._columns, others._columns, strict=True):
+            own[rows] = theirs
 
     def of(self, rows: np.ndarray) -> Deviations:
         """Those of some rows."""
-        return Deviations(
-            self.start[rows],
-            self.last[rows],
-            self.baseline[rows],
-            self.band[rows],
-            self.observed[rows],
-            self.mask[rows],
-        )
+        return Deviations(*(column[rows] for column in self._columns))
+
+    @property
+    def _columns(self) -> tuple[np.ndarray, ...]:
+        return self.start, self.last, self.baseline, self.band, self.observed, self.mask
 
     def start_at(self, steps: np.ndarray, values: np.ndarray) -> Deviations:
         """The same of float64[R, T], without what lies before a step of each row."""
@@ -373,11 +371,46 @@ LEAST_BLOCKS = 3
 
 @dataclass(frozen=True)
 class Shift:
-    """Means before and after a split, and how many standard errors lie between them."""
+    """Means before and after a split, how many standard errors lie between them, and the degrees of freedom of these
+    (Welch)."""
 
     before: float
     after: float
     errors: float
+    freedom: float
+
+    def is_beyond(self, chance: float) -> bool:
+        """Whether the means differ by more than they do with this probability where nothing changed."""
+        return self.freedom >= LEAST_FREEDOM and abs(self.errors) >= student(self.freedom, chance)
+
+
+LEAST_FREEDOM = 5.0
+"""Below it the expansion of Student's t is off by more than a tenth."""
+
+
+def student(freedom: float, chance: float) -> float:
+    """What Student's t exceeds with a probability: the expansion around the normal distribution (Abramowitz and Stegun,
+    26.7.5)."""
+    z = NormalDist().inv_cdf(1 - chance)
+    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    return z + sum(term / freedom**power for power, term in enumerate(terms, 1))
+
+
+PARTING_BLOCKS = 6
+"""Windows on each side of a split, of which one blurs it: with fewer the approximation of Welch is too sure."""
+SPLIT_CHANCE = 0.001
+"""Of the series without a change those in which one is found."""
+
+
+def parting(values: np.ndarray, clock: Clock) -> tuple[int, Shift] | None:
+    """The split of a series float64[T] at which its mean rises most surely, and stays up to the end; None where chance
+    explains it. As many splits as are tried, as many times chance has its way (Bonferroni)."""
+    fewest = PARTING_BLOCKS * clock.window_steps
+    splits = np.arange(max(clock.baseline_steps, fewest), len(values) - fewest + 1, clock.window_steps)
+    tried = shifts(np.tile(values, (len(splits), 1)), splits, np.full(len(splits), len(values) - 1), clock)
+    rises = [(int(at), one) for at, one in zip(splits, tried, strict=True) if one is not None and one.errors > 0]
+    at, surest = max(rises, key=lambda each: each[1].errors, default=(NONE, None))
+    return (at, surest) if surest is not None and surest.is_beyond(SPLIT_CHANCE / len(splits)) else None
 
 
 def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clock) -> list[Shift | None]:
@@ -400,10 +433,12 @@ def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clo
     with np.errstate(divide="ignore", invalid="ignore"):
         variance = baseline_error + now_error
         errors = np.where(variance > 0, difference / np.sqrt(variance), np.sign(difference) * np.inf)
+        freedom = variance**2 / (baseline_error**2 / (baseline - 1) + now_error**2 / (now - 1))
     errors = np.where(difference == 0, 0.0, errors)
+    freedom = np.where(variance > 0, freedom, np.inf)
     known = (baseline >= LEAST_BLOCKS) & (now >= 2)
     return [
-        Shift(float(baseline_mean[i]), float(now_mean[i]), float(errors[i])) if known[i] else None
+        Shift(float(baseline_mean[i]), float(now_mean[i]), float(errors[i]), float(freedom[i])) if known[i] else None
         for i in range(len(values))
     ]
 

@@ -68,10 +68,7 @@ def _delayed(place: str, seconds: float, share: float = MOSTLY) -> tuple[Level, 
     return _longer("ttft_mean", seconds, share), _longer(place, QUEUE_SHARE * seconds, share)
 
 
-ALWAYS = (
-    _delayed("queue_time_mean", NO_USER_WAITS_SECONDS),
-    (_longer("itl_mean", NO_READER_WAITS_SECONDS),),
-)
+ALWAYS = (_delayed("queue_time_mean", NO_USER_WAITS_SECONDS), (_longer("itl_mean", NO_READER_WAITS_SECONDS),))
 FIRST_LOOK = (
     _delayed("queue_time_mean", BENCHMARK_TTFT_SECONDS, HALF),
     _delayed("frontend_seconds", BENCHMARK_TTFT_SECONDS, HALF),

@@ -107,12 +107,7 @@ def _recent(source: Source, scrapes: Sequence[Scrapes], from_ms: int, until_ms: 
 
 
 def _grid(
-    scrapes: Sequence[Scrapes],
-    recent: Sequence[Scrapes],
-    from_ms: int,
-    until_ms: int,
-    lead_ms: int,
-    to_newest: bool,
+    scrapes: Sequence[Scrapes], recent: Sequence[Scrapes], from_ms: int, until_ms: int, lead_ms: int, to_newest: bool
 ) -> tuple[Grid, int]:
     """The grid over history and window, and the step at which the window begins. The step follows from the window. The
     grid ends with the newest scrape of any target: steps after it would count as time in which no fault is seen.

@@ -268,12 +268,16 @@ def _duplicates(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix 
 
 def _same_work(frame: SignalFrame, one: Entity, other: Entity) -> bool:
     """Whether two targets of one host count the same work, as one process does; True where none is counted. What starts
-    two engines at once (a script, docker compose) gives them one start time."""
+    two engines at once (a script, docker compose) gives them one start time. Left out is the first window of a rate,
+    which is low where it reaches back before the first scrape."""
+    settle = frame.grid.rate_ms // frame.grid.step_ms
     for matrix in (frame[name] for name in WORK if name in frame):
         rows = [matrix.values[[e.member == target.member for e in matrix.entities]] for target in (one, other)]
         if all(map(len, rows)):
             a, b = (row.sum(axis=0) for row in rows)
             both = np.isfinite(a) & np.isfinite(b)
+            settled = both & (np.cumsum(both) > settle)
+            both = settled if settled.any() else both
             range_ms = both.sum() * frame.grid.step_ms
             share = max(SAME_WORK, frame.grid.interval_ms / range_ms) if range_ms else 1.0
             if abs(a[both].sum() - b[both].sum()) > share * max(a[both].sum(), b[both].sum()):
@@ -293,8 +297,9 @@ def _scraped_again(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> dict[tuple
     return found
 
 
-MISSING_OVER_SCRAPES = 20
-"""A share of fewer scrapes is chance: of five, one target in ten loses three now and then where a tenth is lost."""
+MISSING_OVER_SCRAPES = 12
+"""Of so many, a target that loses a tenth by chance loses more than half once in 20,000 looks (binomial); of five,
+three now and then."""
 
 
 def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | None:

@@ -239,10 +239,12 @@ def shift(values: np.ndarray, split: int, last: int, clock: Clock) -> Shift | No
     baseline, now = values[ends_before], values[ends_after]
     if len(baseline) < LEAST_BLOCKS or len(now) < 2:
         return None
-    variance = baseline.var(ddof=1) / len(baseline) + now.var(ddof=1) / len(now)
+    parts = [(part.var(ddof=1) / len(part), len(part) - 1) for part in (baseline, now)]
+    variance = sum(part for part, _ in parts)
+    freedom = variance**2 / sum(part**2 / free for part, free in parts) if variance > 0 else np.inf
     difference = float(now.mean() - baseline.mean())
     errors = difference / float(np.sqrt(variance)) if variance > 0 else float(np.sign(difference)) * np.inf
-    return Shift(float(baseline.mean()), float(now.mean()), errors if difference else 0.0)
+    return Shift(float(baseline.mean()), float(now.mean()), errors if difference else 0.0, float(freedom))
 
 
 def _ends(values: np.ndarray, last: int, least: int, step: int) -> np.ndarray:

@@ -369,6 +369,27 @@ def test_a_difference_within_the_floor_of_the_signal_is_none(others, own, holds)
     assert judge(rows, when("rough", differs=1.3)).holds is holds
 
 
+def swinging(seed: int, after: float = 1.0) -> np.ndarray:
+    """Each rate window another value, and from one step on all of them higher."""
+    windows = 10 * np.random.default_rng(seed).lognormal(0.0, 0.2, 2 * N // WINDOW)
+    return np.repeat(windows, WINDOW) * np.where(np.arange(2 * N) >= N, after, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("own", "peer", "holds"), [(1.6, 1.0, True), (1.6, 1.6, False), (1.0, 1.0, False), (1.0, 0.6, False)]
+)
+def test_means_part_where_a_pod_rises_and_its_peers_do_not(own: float, peer: float, holds: bool):
+    outcome = judge(three(swinging(1, own), swinging(2, peer)), when("load", differs=1.3, average=True, newly=True))
+    assert outcome.holds is holds, outcome.text
+    if holds:
+        assert abs(outcome.first - N) <= 2 * WINDOW and outcome.last >= 2 * N - 3 * WINDOW
+        assert outcome.observed == pytest.approx(1.6 * outcome.baseline, rel=0.15)
+
+
+def test_means_that_part_need_a_peer():
+    assert judge(three(swinging(1, 1.6)), when("load", differs=1.3, average=True, newly=True)).holds is None
+
+
 def test_a_pod_that_became_odd_says_since_when():
     outcome = judge(three(JUMP, FLAT, FLAT), when("load", differs=2))
     assert outcome.first == CALM and not outcome.from_start

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from inferdoc.judging.clock import MIN_BASELINE_SECONDS, MIN_OUT_SCRAPES, MIN_OUT_SECONDS, Clock, Rule
-from inferdoc.judging.deviation import against, bands, find, find_rows, shift
+from inferdoc.judging.deviation import against, bands, find, find_rows, parting, shift, student
 from inferdoc.judging.spans import NONE, holding
 from tests.judging import plain_deviation as plain
 from tests.judging.frames import CLOCK, WINDOW
@@ -383,3 +383,29 @@ def test_shift_of_constants_is_certain():
     values[60 - WINDOW :] = 20.0
     values[:60] = 10.0
     assert shift(values, 60, N - 1, CLOCK).errors == np.inf
+
+
+@pytest.mark.parametrize(
+    ("freedom", "chance", "value"), [(5, 0.01, 3.365), (10, 0.001, 4.144), (20, 0.0001, 4.539), (1e6, 0.025, 1.960)]
+)
+def test_student_is_that_of_the_tables(freedom: float, chance: float, value: float):
+    assert student(freedom, chance) == pytest.approx(value, rel=0.01)
+
+
+def test_of_series_without_a_change_next_to_none_part():
+    """As many of three thousand as the chance says, in windows that share samples."""
+    rng = np.random.default_rng(7)
+    series = [smoothed(rng.lognormal(0.0, 0.3, N + WINDOW - 1)) for _ in range(3000)]
+    assert sum(parting(np.log(values), CLOCK) is not None for values in series) <= 6
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_a_mean_that_rose_among_swings_parts_where_it_rose(seed: int):
+    values = np.random.default_rng(seed).lognormal(0.0, 0.3, N + WINDOW - 1)
+    values[60:] *= 2
+    found = parting(np.log(smoothed(values)), CLOCK)
+    assert found is not None and abs(found[0] - 60) <= 2 * WINDOW
+
+
+def test_too_short_a_series_does_not_part():
+    assert parting(noisy(10, 1, CALM_STEPS), CLOCK) is None

@@ -90,6 +90,7 @@ def test_means_are_compared_as_in_one_series(clock: Clock):
         if moved is not None and expected is not None:
             assert moved.before == pytest.approx(expected.before) and moved.after == pytest.approx(expected.after)
             assert moved.errors == pytest.approx(expected.errors, abs=1e-6) or np.isinf(expected.errors)
+            assert moved.freedom == pytest.approx(expected.freedom, rel=1e-6) or np.isinf(expected.errors)
 
 
 @pytest.mark.parametrize("rule", RULES, ids=str)

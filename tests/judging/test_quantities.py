@@ -10,7 +10,7 @@ from tests.judging.frames import catalogue
 
 def test_every_listed_signal_is_in_the_catalogue_and_stands_in_one_quantity():
     known = set(catalogue().signals) | {stem(name) for name in catalogue().signals}
-    listed = [signal for _, signals in QUANTITIES.values() for signal in signals]
+    listed = [signal for _, signals in QUANTITIES.values() for signal in signals.split()]
     assert [signal for signal in listed if signal not in known] == []
     assert len(listed) == len(set(listed))
 

@@ -173,6 +173,19 @@ def test_what_lies_between_two_scrapes_is_more_of_a_short_range(scraped: int, mo
     assert frame.signals["duplicate_targets"].values[0, -1] == more
 
 
+@pytest.mark.parametrize(("later", "more"), [(100.0, 1), (110.0, 0)])
+def test_the_first_window_of_a_rate_is_no_other_work(later: float, more: int):
+    first, other = (Entity((("instance", instance), ("model_name", "m"))) for instance in ("a:1", "a:2"))
+    frame = frame_of({"running": {"other": ONES}})
+    frame.signals["process_start_time"] = SignalMatrix([first, other], np.full((2, N), 1.7e9))
+    frame.signals["running"] = SignalMatrix([first, other], np.ones((2, N)))
+    grown = np.where(np.arange(N) < WINDOW, np.arange(N) / WINDOW, 1.0)
+    tokens = np.where(np.arange(N) < N // 2, np.nan, np.roll(grown, N // 2))
+    frame.signals["generation_tokens_rate"] = SignalMatrix([first, other], np.vstack([100 * ONES, later * tokens]))
+    add_telemetry(frame, SIGNALS, [])
+    assert (frame.signals["duplicate_targets"].values == more).all()
+
+
 def test_one_address_is_none():
     assert (running_on("10.0.0.1:8000") == 0).all()
 
@@ -234,6 +247,11 @@ def test_jitter_is_not_a_missing_scrape():
 def test_twice_the_interval_is_not_most():
     found = missing([t for i, t in enumerate(EVERY) if t < EVERY[-1] / 2 or i % 2])
     assert np.nanmax(found) <= 0.5
+
+
+def test_most_lost_shows_within_some_ten_scrapes():
+    found = missing([t for i, t in enumerate(EVERY) if i < 45 or i % 4 == 0])
+    assert found[44] < 0.1 and (found[45 + 12 :] > 0.5).all()
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -14,7 +14,7 @@ from inferdoc.catalogue.span import deciding
 from inferdoc.judging.clock import Rule
 from inferdoc.judging.conditions.render import Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
-from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows
+from inferdoc.judging.deviation import STANDARD_ERRORS, Deviation, find_rows, parting, shift
 from inferdoc.judging.order import medians_of_others, middles, rows_of
 from inferdoc.judging.spans import NONE, holding
 from inferdoc.words import figure
@@ -60,6 +60,8 @@ def _compared(condition: Odd, context: Context, query: UnitQuery) -> Outcome | l
     usual = context.usual(signal, unit)
     if usual is None:
         return Outcome(None, f"{title}: no peer to compare with", signal, unit.name, measure)
+    if condition.newly and query.split is None:
+        return _parted(condition, context, unit.name, series.values, usual)
     if condition.average:
         return _on_average(condition, context.at(query.split, query.last), unit.name, series.values, usual)
     return [_Compared(unit.name, query.split, series.values, usual)]
@@ -147,18 +149,42 @@ def _on_average(condition: Odd, context: Context, entity: str, own: np.ndarray, 
     )
 
 
+PEERS_CHANCE = 0.01
+"""At a split that the unit alone decided there is one comparison with its peers."""
+
+
+def _parted(condition: Odd, context: Context, entity: str, own: np.ndarray, usual: np.ndarray) -> Outcome:
+    """Whether the mean of a unit rose for good at some moment, and what it is beside its peers rose with it, to the
+    factor and by it. Logarithms are compared: latencies swing by factors."""
+    signal, factor, clock = condition.signal, condition.factor, context.clock
+    title, measure, floor = (getattr(context.signals[signal], name) for name in ("title", "unit", "floor"))
+    mine, theirs = (np.log(np.maximum(values, floor)) for values in (own, usual))
+    found = parting(mine, clock)
+    beside = None if found is None else shift(mine - theirs, found[0], len(own) - 1, clock)
+    unchanged = f"{title} did not part from its peers'"
+    if found is None or beside is None or not beside.is_beyond(PEERS_CHANCE):
+        return Outcome(False, unchanged, signal, entity, measure)
+    now = np.arange(len(own)) >= found[0]
+    if min(found[1].after - found[1].before, beside.after, beside.after - beside.before) < np.log(factor):
+        return Outcome(False, unchanged, signal, entity, measure)
+    observed, baseline = (float(np.exp(np.nanmean(values[now]))) for values in (mine, theirs))
+    last = int(np.flatnonzero(now & (mine - theirs >= np.log(factor)))[-1])
+    return _apart(condition, context, entity, observed, baseline).but(first=found[0], last=last)
+
+
 def explain(condition: Odd) -> str:
     """The condition in words."""
     side = "at least" if condition.factor >= 1 else "at most"
-    return f"`{condition.signal}` {side} {condition.factor:g} times that of its peers"
+    newly = ", from some moment on" if condition.newly else ""
+    return f"`{condition.signal}` {side} {condition.factor:g} times that of its peers{newly}"
 
 
 AVERAGED = "15m"
 
 
 def promql(condition: Odd, rendering: Rendering) -> str | None:
-    """Against the mean of the like members, the member itself left out. Classes of requests come and go with their
-    clients, so no rule compares them."""
+    """Against the mean of the like members, the member itself left out; that it is new the impact of a cause shows.
+    Classes of requests come and go with their clients, so no rule compares them."""
     name, factor = condition.signal, condition.factor
     if rendering.level(name) == "tenant":
         return None

@@ -23,9 +23,7 @@ def combine(kind: str, outcomes: Sequence[Outcome]) -> Outcome:
         unknown = [o for o in outcomes if o.holds is None]
         pick = next((o for o in outcomes if o.holds is False), outcomes[0])
         return pick.but(
-            holds=None if len(unknown) == len(outcomes) else False,
-            missing=_missing(unknown),
-            parts=tuple(outcomes),
+            holds=None if len(unknown) == len(outcomes) else False, missing=_missing(unknown), parts=tuple(outcomes)
         )
     for one in outcomes:
         if one.holds is False:

@@ -47,44 +47,51 @@ def lasts(condition: Move, context: Context) -> tuple[list[Unit], np.ndarray]:
 
 def evaluate_rows(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     """Whether the signal left its baseline, upwards or downwards, by the factor, of many units at once."""
+    signal, outcomes = condition.signal, dict[UnitQuery, Outcome]()
+    shown = [query for query in dict.fromkeys(queries) if context.view.get(query.unit, signal) is not None]
+    for is_whole in (True, False):
+        some = [query for query in shown if (query.split is None) is is_whole]
+        compare = _without_split if is_whole else _means if condition.average else _after_split
+        outcomes |= zip(some, compare(condition, context, some) if some else (), strict=True)
+    return [outcomes.get(query) or absent(signal, query.unit) for query in queries]
+
+
+def _without_split(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
+    """What leaves its baseline at a moment of its own."""
+    signal, rule, units = condition.signal, rule_of(condition, context), [query.unit for query in queries]
+    if condition.average:
+        text = f"{context.signals[signal].title}: no split to compare means at"
+        return [Outcome(None, text, signal, unit.name, context.signals[signal].unit) for unit in units]
+    found = context.deviations(signal, units, rule)
+    return _moved_rows(signal, context, queries, rule, found, context.baselines(signal, units, rule))
+
+
+def _after_split(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
     signal, rule = condition.signal, rule_of(condition, context)
-    outcomes: dict[UnitQuery, Outcome] = {}
-    whole, split = list[UnitQuery](), list[UnitQuery]()
-    for query in dict.fromkeys(queries):
-        if context.view.get(query.unit, signal) is None:
-            outcomes[query] = absent(signal, query.unit)
-        elif query.split is not None:
-            split.append(query)
-        elif condition.average:
-            title, measure = context.signals[signal].title, context.signals[signal].unit
-            outcomes[query] = Outcome(None, f"{title}: no split to compare means at", signal, query.unit.name, measure)
-        else:
-            whole.append(query)
-    if whole:
-        left = context.deviations(signal, [query.unit for query in whole], rule)
-        values = context.baselines(signal, [query.unit for query in whole], rule)
-        outcomes |= zip(whole, _moved_rows(signal, context, whole, rule, left, values), strict=True)
-    if split:
-        values = context.baselines(signal, [query.unit for query in split], rule)
-        if condition.busy:
-            values = np.where(values == 0, np.nan, values)
-        splits = np.array([query.split for query in split])
-        if condition.average:
-            lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in split])
-            means = shifts(values, splits, lasts, context.clock)
-            counts, steps = context.counts(signal, [query.unit for query in split]), np.arange(values.shape[1])
-            inside = (steps >= splits[:, np.newaxis]) & (steps <= lasts[:, np.newaxis])
-            events = np.full(len(split), np.inf) if counts is None else observations(counts, inside, context.clock)
-            outcomes |= {
-                query: _averaged(signal, context, query, rule, moved, seen)
-                for query, moved, seen in zip(split, means, events.tolist(), strict=True)
-            }
-        else:
-            counts = context.counts(signal, [query.unit for query in split])
-            rows = against_rows(values, splits, rule, context.clock, counts)
-            found = [rows[row] for row in range(len(split))]
-            outcomes |= zip(split, _moved_rows(signal, context, split, rule, found, values), strict=True)
-    return [outcomes[query] for query in queries]
+    values, counts, splits = _around(condition, context, queries)
+    rows = against_rows(values, splits, rule, context.clock, counts)
+    return _moved_rows(signal, context, queries, rule, [rows[row] for row in range(len(queries))], values)
+
+
+def _means(condition: Move, context: Context, queries: Sequence[UnitQuery]) -> list[Outcome]:
+    values, counts, splits = _around(condition, context, queries)
+    lasts = np.array([context.view.steps - 1 if query.last is None else query.last for query in queries])
+    steps = np.arange(values.shape[1])
+    inside = (steps >= splits[:, np.newaxis]) & (steps <= lasts[:, np.newaxis])
+    events = np.full(len(queries), np.inf) if counts is None else observations(counts, inside, context.clock)
+    rule = rule_of(condition, context)
+    each = zip(queries, shifts(values, splits, lasts, context.clock), events.tolist(), strict=True)
+    return [_averaged(condition.signal, context, query, rule, moved, seen) for query, moved, seen in each]
+
+
+def _around(
+    condition: Move, context: Context, queries: Sequence[UnitQuery]
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    """The values and their counts, float64[queries, T], and the splits at which they are compared: int64[queries]."""
+    signal, units = condition.signal, [query.unit for query in queries]
+    values = context.baselines(signal, units, rule_of(condition, context))
+    values = np.where(values == 0, np.nan, values) if condition.busy else values
+    return values, context.counts(signal, units), np.array([query.split for query in queries])
 
 
 def _moved_rows(
@@ -96,22 +103,13 @@ def _moved_rows(
     values: np.ndarray,
 ) -> list[Outcome]:
     """What the deviations say. values: float64[queries, T], in which they were looked for."""
-    left = [
-        None if one is None or _within_one_bucket(one, context.view.get(query.unit, signal)) else one
-        for query, one in zip(queries, found, strict=True)
-    ]
-    still = [row for row, one in enumerate(left) if one is None]
-    splits = np.array(
-        [values.shape[1] if queries[row].split is None else queries[row].split for row in still], np.int64
-    )
-    own = values[still]
-    baselines = middles(own, np.isfinite(own) & (np.arange(values.shape[1]) < splits[:, np.newaxis]))
-    baseline_of = dict(zip(still, baselines.tolist(), strict=True))
+    splits = np.array([values.shape[1] if query.split is None else query.split for query in queries], np.int64)
+    before = np.isfinite(values) & (np.arange(values.shape[1]) < splits[:, np.newaxis])
     return [
-        _stayed(signal, context, query, rule, baseline_of[row])
-        if one is None
+        _stayed(signal, context, query, rule, baseline)
+        if one is None or _within_one_bucket(one, context.view.get(query.unit, signal))
         else _moved(signal, context, query, rule, one)
-        for row, (query, one) in enumerate(zip(queries, left, strict=True))
+        for query, one, baseline in zip(queries, found, middles(values, before).tolist(), strict=True)
     ]
 
 
@@ -157,14 +155,14 @@ def _averaged(
     measure, title = context.signals[signal].unit, context.signals[signal].title
     if moved is None or query.split is None:
         return Outcome(None, f"{title}: no baseline to compare with", signal, query.unit.name, measure)
-    limit = (
-        max(moved.before * rule.ratio, moved.before + rule.by)
-        if rule.up
-        else min(moved.before * rule.ratio, moved.before - rule.by)
-    )
-    beyond = moved.after >= limit if rule.up else moved.after <= limit
+    ratio, by = moved.before * rule.ratio, moved.before + (rule.by if rule.up else -rule.by)
+    limit = max(ratio, by) if rule.up else min(ratio, by)
     far, near = (moved.after, moved.before) if rule.up else (moved.before, moved.after)
-    holds = beyond and abs(moved.errors) >= STANDARD_ERRORS and events >= float(needed_observations(far, near))
+    holds = (
+        (far >= limit if rule.up else near <= limit)
+        and abs(moved.errors) >= STANDARD_ERRORS
+        and events >= float(needed_observations(far, near))
+    )
     before, after = moved.before, moved.after
     if measure.endswith("/s"):  # aborted requests leave a gauge without being counted as finished
         before, after = max(0.0, before), max(0.0, after)

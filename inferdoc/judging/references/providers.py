@@ -69,10 +69,7 @@ of a fleet that was not in use yet."""
 BLOCK_MS, REACH_MS = 30 * 60_000, 8 * HOUR_MS
 """What lies before the history is read coarsely, for so long, and looked at in blocks."""
 COARSE_MS = 60_000
-DAYS: tuple[tuple[BaselineKind, int], ...] = (
-    ("same-hour-yesterday", 24 * HOUR_MS),
-    ("last-week", 7 * 24 * HOUR_MS),
-)
+DAYS: tuple[tuple[BaselineKind, int], ...] = (("same-hour-yesterday", 24 * HOUR_MS), ("last-week", 7 * 24 * HOUR_MS))
 """How long before the window's own end the block of an earlier day ends."""
 SAME = 1.2
 """At most so much worse than at the same hour yesterday is the rhythm of the day."""
