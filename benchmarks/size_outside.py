@@ -4,11 +4,12 @@
     python benchmarks/size_outside.py RESULTS.csv --half 2   one of them
     python benchmarks/size_outside.py RESULTS.csv --rows     each result with its prediction
 
-The results have the columns of fixtures/sizing/points.csv and `half`, 1 or 2 (1 if it is missing). Those of docs/capacity.md
-are of the SGLang cookbook (docs.sglang.io/cookbook), GPUStack's performance lab (docs.gpustack.ai/latest/performance-lab)
-and Vultr's inference cookbook; they stay with their publishers. The time to the first token of a single stream is the median, since the mean of ten
-requests holds the first compilation. A series (model, tier, layout and engine of a page) is in one half. Formulas were
-changed with the first half in view; the second was looked at once, after that.
+The results have the columns of fixtures/sizing/points.csv and `half`, 1 or 2 (1 if it is missing). Those of
+docs/capacity.md are of the SGLang cookbook (docs.sglang.io/cookbook), GPUStack's performance lab
+(docs.gpustack.ai/latest/performance-lab) and Vultr's inference cookbook; they stay with their publishers. The time to
+the first token of a single stream is the median, since the mean of ten requests holds the first compilation. A series
+(model, tier, layout and engine of a page) is in one half. Formulas were changed with the first half in view; the second
+was looked at once, after that.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ PRIORS: dict[str, tuple[tuple[str, ...], str, float, float]] = {
 }
 """What is fitted -> kinds of hardware or engines that share it, the share, its value in kernels (of an engine: 30 ms,
 and 15 to 50 us for each of ten kernels of a layer), how far it may lie off (log). SGLang answers short prompts of an 8B
-model after 27 ms in all (results of other publishers, docs/capacity.md), which bounds what passes outside of its engine."""
+model after 27 ms in all (docs/capacity.md, other publishers), which bounds what passes outside of its engine."""
 NOISE, FIRST_NOISE = 0.2, 0.4
 """Spread of the logarithm of a measured time about a perfect prediction: a step, the first token."""
 ENOUGH, FAMILY_ENOUGH = 19, 9

@@ -99,7 +99,9 @@ SMOKE = {
         slow="evaluates all rules over an hour, then waits for an alert",
     ),
     "size.py": Smoke("8b-l4 --hours 1.5 --rounds 1"),
-    "size_outside.py": Smoke(f"{ROOT}/fixtures/sizing/points.csv --half 1", shows="TTFT ms, all", slow="predicts 300 results"),
+    "size_outside.py": Smoke(
+        f"{ROOT}/fixtures/sizing/points.csv --half 1", shows="TTFT ms, all", slow="predicts 300 results"
+    ),
     "size_points.py": Smoke("--only 'dense FP4'", slow="fits the parts of a step to 287 results"),
     "size_silicon.py": Smoke(f"{ROOT}/fixtures/sizing/silicon_sample.csv", shows="TTFT, all"),
     "page_recall.py": Smoke(
