@@ -77,7 +77,7 @@ def summarise(
         risen = f"{title} of {one.entity} has risen {moved} since {_to_seconds(one.since)}."
         if one.ask_again is not None:
             return f"{risen} That is too new to distinguish from a spike: ask again at {_to_seconds(one.ask_again)}."
-        return f"{risen} {one.requests} requests are too few to rule out chance: ask again when more have ended."
+        return f"{risen} {one.requests} requests are too few to rule out chance: diagnose again when more have ended."
     if verdict == "unknown" and stopped is not None:
         of = f" for model {stopped.model}" if stopped.model else ""
         return (

@@ -106,7 +106,7 @@ def slower_courses() -> Iterator[BurnCourse]:
     yield BurnCourse("by-chance", 0.0, 0.0, (), SOME_PER_SECOND, (usual, chance * below * usual))
     yield BurnCourse("swings", 0.0, 0.0, (), means=(usual, SLOWER * above * usual), swung=SWUNG_MINUTES)
     yield BurnCourse("slower-of-few", 0.0, 0.0, ("TrafficTooLow",), FEW_PER_SECOND, (usual, 4 * usual))
-    few = 5 * FEWEST_FAR / length_of(NOW)
+    few = 4 * FEWEST_FAR / length_of(NOW)
     fewest = FEWEST_FAR / length_of(NOW)
     yield BurnCourse("far", 0.0, 0.0, ("Slower",), few, (usual, FAR * above), lasts=True)
     yield BurnCourse("short-of-far", 0.0, 0.0, (), few, (usual, FAR * below))

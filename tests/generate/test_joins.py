@@ -69,7 +69,8 @@ def test_an_alert_with_an_impossible_join_does_not_build(tmp_path):
     """In an overlay of one's own, in one line that says which and why."""
     text = (ROOT / "alerts" / "operational.yaml").read_text("utf-8")
     (tmp_path / "alerts").mkdir()
-    wrong = text.replace("== 1 and on (cluster, namespace, job, instance) seen)", "== 1 and on (model_name) seen)")
+    right, label = "== 1 and on (cluster, namespace, job, instance) seen)", "model_name"
+    wrong = text.replace(right, f"== 1 and on ({label}) vllm:num_requests_running)")
     assert wrong != text
     (tmp_path / "alerts" / "operational.yaml").write_text(wrong, "utf-8")
     with pytest.raises(InferdocError) as told:
