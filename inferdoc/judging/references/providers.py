@@ -64,8 +64,8 @@ LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "tpot_reques
 """What a user can notice: seconds, requests."""
 ARRIVALS = "arrival_rate"
 MORE_LOAD = 1.3
-"""Where so much more arrives than earlier, longer waits are no fault that started since, and the earlier time may be one
-of a fleet that was not in use yet."""
+"""Where so much more arrives than earlier, longer waits are no fault that started since, and earlier the fleet may not
+have been in use yet."""
 BLOCK_MS, REACH_MS = 30 * 60_000, 8 * HOUR_MS
 """What lies before the history is read coarsely, for so long, and looked at in blocks."""
 COARSE_MS = 60_000
