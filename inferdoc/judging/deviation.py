@@ -402,15 +402,23 @@ SPLIT_CHANCE = 0.001
 """Of the series without a change those in which one is found."""
 
 
-def parting(values: np.ndarray, clock: Clock) -> tuple[int, Shift] | None:
+def parting(values: np.ndarray, clock: Clock, rise: float) -> tuple[int, Shift] | None:
     """The split of a series float64[T] at which its mean rises most surely, and stays up to the end; None where chance
-    explains it. As many splits as are tried, as many times chance has its way (Bonferroni)."""
+    explains it. As many splits as there are, as many times chance has its way (Bonferroni). rise: what the caller looks
+    for; where the mean of all samples rises by less than half of it, that of the blocks does not rise by it."""
     fewest = PARTING_BLOCKS * clock.window_steps
     splits = np.arange(max(clock.baseline_steps, fewest), len(values) - fewest + 1, clock.window_steps)
+    chance, finite = SPLIT_CHANCE / max(1, len(splits)), np.isfinite(values)
+    sums, counts = (np.append(0, np.cumsum(each)) for each in (np.where(finite, values, 0.0), finite))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        after = (sums[-1] - sums[splits]) / (counts[-1] - counts[splits])
+        splits = splits[after - sums[splits] / counts[splits] >= rise / 2]
+    if not len(splits):
+        return None
     tried = shifts(np.tile(values, (len(splits), 1)), splits, np.full(len(splits), len(values) - 1), clock)
     rises = [(int(at), one) for at, one in zip(splits, tried, strict=True) if one is not None and one.errors > 0]
     at, surest = max(rises, key=lambda each: each[1].errors, default=(NONE, None))
-    return (at, surest) if surest is not None and surest.is_beyond(SPLIT_CHANCE / len(splits)) else None
+    return (at, surest) if surest is not None and surest.is_beyond(chance) else None
 
 
 def shifts(values: np.ndarray, splits: np.ndarray, lasts: np.ndarray, clock: Clock) -> list[Shift | None]:

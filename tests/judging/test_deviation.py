@@ -396,16 +396,16 @@ def test_of_series_without_a_change_next_to_none_part():
     """As many of three thousand as the chance says, in windows that share samples."""
     rng = np.random.default_rng(7)
     series = [smoothed(rng.lognormal(0.0, 0.3, N + WINDOW - 1)) for _ in range(3000)]
-    assert sum(parting(np.log(values), CLOCK) is not None for values in series) <= 6
+    assert sum(parting(np.log(values), CLOCK, 0.0) is not None for values in series) <= 6
 
 
 @pytest.mark.parametrize("seed", range(10))
 def test_a_mean_that_rose_among_swings_parts_where_it_rose(seed: int):
     values = np.random.default_rng(seed).lognormal(0.0, 0.3, N + WINDOW - 1)
     values[60:] *= 2
-    found = parting(np.log(smoothed(values)), CLOCK)
+    found = parting(np.log(smoothed(values)), CLOCK, 0.2)
     assert found is not None and abs(found[0] - 60) <= 2 * WINDOW
 
 
 def test_too_short_a_series_does_not_part():
-    assert parting(noisy(10, 1, CALM_STEPS), CLOCK) is None
+    assert parting(noisy(10, 1, CALM_STEPS), CLOCK, 0.0) is None

@@ -159,7 +159,7 @@ def _parted(condition: Odd, context: Context, entity: str, own: np.ndarray, usua
     signal, factor, clock = condition.signal, condition.factor, context.clock
     title, measure, floor = (getattr(context.signals[signal], name) for name in ("title", "unit", "floor"))
     mine, theirs = (np.log(np.maximum(values, floor)) for values in (own, usual))
-    found = parting(mine, clock)
+    found = parting(mine, clock, float(np.log(factor)))
     beside = None if found is None else shift(mine - theirs, found[0], len(own) - 1, clock)
     unchanged = f"{title} did not part from its peers'"
     if found is None or beside is None or not beside.is_beyond(PEERS_CHANCE):
