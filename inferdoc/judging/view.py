@@ -84,7 +84,7 @@ class View:
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
     _groups: dict[tuple[tuple[str, str, str], str], list[Unit]] = field(default_factory=dict)
     _above: dict[tuple[str, str, str, str], Trace | None] = field(default_factory=dict)
-    _near: dict[int, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
+    _near: dict[str, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
     there: dict[tuple[int, int | None], list[int]] = field(default_factory=dict)
 
     @property
@@ -251,7 +251,7 @@ class View:
     def _serving(self, matrix: SignalMatrix, member: Member, signal: str) -> list[int]:
         """Rows of what stands above a pod: of its namespace and, where the row or its router names models, of its own.
         A router may know the model by an alias: a row counts where none of its models is another pool's."""
-        near = self._rows_near(matrix, member, signal in self.of_namespaces)
+        near = self._rows_near(matrix, member, signal)
         models = {row: _models(matrix.entities[row]) or self._routed.get(matrix.entities[row].member) for row in near}
         own = [row for row in near if member.pool.model in (models[row] or {member.pool.model})]
         if own:
@@ -259,16 +259,16 @@ class View:
         others = self._models_near[member.key[:2]]
         return [row for row in near if not others & (models[row] or set())]
 
-    def _rows_near(self, matrix: SignalMatrix, member: Member, of_namespaces: bool) -> list[int]:
+    def _rows_near(self, matrix: SignalMatrix, member: Member, signal: str) -> list[int]:
         """Rows of routers of a namespace and of all in its cluster. A gateway in a namespace without engines counts for
         all if the cluster serves one model in one namespace: which of several it serves, no label shows. An autoscaler
         of another namespace counts for none."""
-        rows = self._near.get(id(matrix))
+        rows = self._near.get(signal)
         if rows is None:
-            rows = self._near[id(matrix)] = {}
+            rows, shared = self._near.setdefault(signal, {}), signal not in self.of_namespaces
             for row, entity in enumerate(matrix.entities):
                 cluster, namespace = place = entity.get("cluster"), entity.get("namespace")
-                alone = self._namespaces.get(cluster) if not of_namespaces and place not in self._models_near else None
+                alone = self._namespaces.get(cluster) if shared and place not in self._models_near else None
                 where = namespace if alone is None or len(self._models_near[cluster, alone]) > 1 else alone
                 rows.setdefault((cluster, where), []).append(row)
         cluster, namespace = member.key[:2]
