@@ -7,6 +7,7 @@ arrival rate x mean time in the system."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -283,15 +284,18 @@ def to_table(found: Sequence[PoolCapacity]) -> str:
 
 
 def _served_lines(pool: PoolCapacity, served: Served) -> list[str]:
+    """What a replica serves, to the digit that resamples of the same hours move."""
     if served.rate is None:
         unit = served.unit.value
         return [f"{unit}: not known: {served.basis}", f"  give it to a plan: --capacity '{pool.pool}=NUMBER {unit}'"]
     least = "at least " if served.verdict == "at least" else ""
-    band = (
-        "" if served.low is None or served.high is None else f" (10 % to 90 %: {served.low:.4g} to {served.high:.4g})"
-    )
+    rate, band = served.rate.per_second, ""
+    if served.low is not None and served.high is not None and served.low < served.high:
+        digits = -math.floor(math.log10(served.high - served.low))
+        rate, low, high = (round(value, digits) for value in (rate, served.low, served.high))
+        band = f" (10 % to 90 %: {low:.4g} to {high:.4g})"
     return [
-        f"{least}{served.rate} per replica{band}",
+        f"{least}{Rate(rate, served.unit)} per replica{band}",
         f"  {served.basis}",
         f"  highest seen {served.highest:.4g}, {served.samples} readings",
     ]
