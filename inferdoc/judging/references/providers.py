@@ -8,7 +8,7 @@ showed then. Each provider answers None where it has nothing better.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -63,6 +63,7 @@ FAR_WORSE = 2 * WORSE
 LEAST_WORSE = {"ttft_mean": 0.1, "e2e_mean": 0.5, "itl_mean": 0.01, "tpot_request_mean": 0.01, "waiting": 2.0}
 """What a user can notice: seconds, requests."""
 ARRIVALS = "arrival_rate"
+LEVELS = (*FELT, ARRIVALS)
 MORE_LOAD = 1.3
 """Where so much more arrives than earlier, longer waits are no fault that started since, and earlier the fleet may not
 have been in use yet."""
@@ -88,7 +89,7 @@ def earlier_span(session: Session) -> Lead | None:
     before it: a block on the way up is part of the climb, and one at the edge of the change may hold some of it. Reads
     a few signals, coarsely, of what the source holds."""
     view, grid = session.context.view, session.frame.grid
-    now = _levels(session.frame, view.frame.begin, names=(*FELT, ARRIVALS)) if view.units else {}
+    now = _levels(session.frame, view.frame.begin) if view.units else {}
     if not now:
         return None
     days = [(kind, [span]) for kind, back in DAYS for span in [_block(grid, grid.end_ms - back)]]
@@ -122,19 +123,16 @@ def _levels_of(session: Session, blocks: list[Grid]) -> list[Levels]:
         return [{} for _ in blocks]
     step = max(COARSE_MS, session.frame.grid.step_ms)
     grid = replace(session.frame.grid, start_ms=begin, step_ms=step, count=(end - begin) // step + 1)
-    names = (*FELT, ARRIVALS)
-    frame = session.read(names, grid)
+    frame = session.read(LEVELS, grid)
     steps = [np.searchsorted(grid.times_ms, (block.start_ms, block.end_ms + 1)).tolist() for block in blocks]
-    return [_levels(frame, first, stop, names, LEAST_KNOWN * (stop - first)) for first, stop in steps]
+    return [_levels(frame, first, stop, LEAST_KNOWN * (stop - first)) for first, stop in steps]
 
 
-def _levels(
-    frame: SignalFrame, first: int, stop: int | None = None, names: Sequence[str] = FELT, least: float = 1
-) -> Levels:
-    """The median of what users wait for, or of other signals, by pod and by model, between two steps; least: of so many
+def _levels(frame: SignalFrame, first: int, stop: int | None = None, least: float = 1) -> Levels:
+    """The median of what users wait for, and of what arrives, by pod and by model, between two steps; least: of so many
     values."""
     parts: dict[tuple[Place, str], list[np.ndarray]] = {}
-    for name in names:
+    for name in LEVELS:
         for entity, row in zip(frame[name].entities, frame[name].values, strict=True) if name in frame else ():
             family, inside = (entity.get("cluster"), entity.get("namespace"), entity.get("model_name")), row[first:stop]
             for pod in {"", entity.pod}:
@@ -179,8 +177,8 @@ def first_minutes(session: Session) -> Lead | None:
     head = max(HEAD_WINDOWS * clock.window_steps, clock.out_steps)
     if head >= clock.least_baseline or view.steps < 2 * clock.least_baseline:
         return None
-    names, parts = (*FELT, ARRIVALS), ((0, head), (clock.least_baseline, None))
-    then, now = (_levels(session.frame, first, stop, names) for first, stop in parts)
+    parts = ((0, head), (clock.least_baseline, None))
+    then, now = (_levels(session.frame, first, stop) for first, stop in parts)
     pods = [place for place in now if place[1] and place in then]
     arrivals = [
         (then[pod][ARRIVALS], now[pod][ARRIVALS]) for pod in pods if ARRIVALS in then[pod] and ARRIVALS in now[pod]
