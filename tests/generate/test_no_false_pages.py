@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-import yaml
 
-from inferdoc.generate import promtool
 from inferdoc.generate.links import GeneratedLinks
-from inferdoc.generate.pack import RECORDING, RULES, build_pack
+from inferdoc.generate.pack import build_pack
 from tests.generate.conftest import needs_promtool
+from tests.generate.test_pages import Firing, firing
 
 pytestmark = [pytest.mark.live, needs_promtool]
 TTFT = "vllm:time_to_first_token_seconds"
@@ -37,8 +36,6 @@ def engine(namespace: str, pod: str, every: str, good: str) -> dict[str, str]:
 
 def test_only_an_objective_that_was_met_before_can_be_missed(catalogue, tmp_path):
     pack = build_pack(catalogue, GeneratedLinks(), (), "pages")
-    for file in (RECORDING, RULES):
-        (tmp_path / file).write_text(pack.files[file], "utf-8")
     busy = counter((6, MINUTES))
     series = engine("worse", "a", busy, counter((6, SINCE), (2, MINUTES - SINCE)))
     # 20,000 requests of which 8,000 met the target
@@ -48,26 +45,6 @@ def test_only_an_objective_that_was_met_before_can_be_missed(catalogue, tmp_path
     series[f"sglang:num_running_reqs{{{other}}}"] = f"4x{MINUTES}"
     series[f"sglang:time_to_first_token_seconds_count{{{other}}}"] = counter((90, MINUTES))
     series[f"sglang:time_to_first_token_seconds_sum{{{other}}}"] = counter((9, MINUTES))
-    checks = [
-        {
-            "expr": f'count by (namespace) (ALERTS{{alertname="InferdocSlo{ending}", alertstate="firing"}})',
-            "eval_time": f"{minute}m",
-            "exp_samples": [{"labels": f'{{namespace="{each}"}}', "value": 1} for each in fires],
-        }
-        for ending, minute, fires in (("BurnFast", SINCE, []), ("BurnFast", 70, ["worse"]), ("Outage", 70, []))
-    ]
-    test = {
-        "rule_files": [str(RECORDING), str(RULES)],
-        "evaluation_interval": "30s",
-        "group_eval_order": [group["name"] for group in pack.groups],
-        "tests": [
-            {
-                "interval": "1m",
-                "input_series": [{"series": name, "values": values} for name, values in series.items()],
-                "promql_expr_test": checks,
-            }
-        ],
-    }
-    path = tmp_path / "pages_test.yaml"
-    path.write_text(yaml.dump(test, Dumper=yaml.CSafeDumper), "utf-8")
-    assert promtool.test([path]).problems == []
+    burn, outage = "InferdocSloBurnFast", "InferdocSloOutage"
+    at: list[Firing] = [(burn, SINCE, []), (burn, 70, ["worse"]), (outage, 70, [])]
+    assert firing(pack, tmp_path, series, at, interval="1m") == []

@@ -20,18 +20,21 @@ ENGINES = {
 }
 
 
-def firing(pack: Pack, folder: Path, alert: str, series: dict[str, str], at: dict[int, list[str]]) -> list[str]:
-    """Where promtool disagrees. series: values every 30 s; at: the namespaces in which the alert fires, by minute."""
+Firing = tuple[str, int, list[str]]
+"""An alert, a minute, and the namespaces in which it fires then."""
+
+
+def firing(pack: Pack, folder: Path, series: dict[str, str], at: list[Firing], interval: str = "30s") -> list[str]:
+    """Where promtool disagrees. series: values at every interval."""
     for file in (RECORDING, RULES):
         (folder / file).write_text(pack.files[file], "utf-8")
-    query = f'count by (namespace) (ALERTS{{alertname="{alert}", alertstate="firing"}})'
-    asked: list[dict[str, Any]] = [
+    checks: list[dict[str, Any]] = [
         {
-            "expr": query,
+            "expr": f'count by (namespace) (ALERTS{{alertname="{alert}", alertstate="firing"}})',
             "eval_time": f"{minute}m",
             "exp_samples": [{"labels": f'{{namespace="{name}"}}', "value": 1} for name in names],
         }
-        for minute, names in at.items()
+        for alert, minute, names in at
     ]
     test = {
         "rule_files": [str(RECORDING), str(RULES)],
@@ -39,9 +42,9 @@ def firing(pack: Pack, folder: Path, alert: str, series: dict[str, str], at: dic
         "group_eval_order": [group["name"] for group in pack.groups],
         "tests": [
             {
-                "interval": "30s",
+                "interval": interval,
                 "input_series": [{"series": name, "values": values} for name, values in series.items()],
-                "promql_expr_test": asked,
+                "promql_expr_test": checks,
             }
         ],
     }
@@ -58,7 +61,8 @@ def test_latency_of_every_engine_pages(pack, tmp_path):
         series[running + labels] = "4x40"
         series[f"{histogram}_count{labels}"] = "0+60x40"
         series[f"{histogram}_sum{labels}"] = "0+30x20 600+720x20"
-    assert firing(pack, tmp_path, "InferdocSloSlower", series, {9: [], 16: sorted(ENGINES)}) == []
+    alert = "InferdocSloSlower"
+    assert firing(pack, tmp_path, series, [(alert, 9, []), (alert, 16, sorted(ENGINES))]) == []
 
 
 def test_an_engine_that_is_down_beside_others_pages_within_five_minutes_and_a_rollout_does_not(pack, tmp_path):
@@ -69,5 +73,6 @@ def test_an_engine_that_is_down_beside_others_pages_within_five_minutes_and_a_ro
             labels = f'{{cluster="c1", namespace="{name}", job="e", instance="{pod}:1", pod="{pod}"'
             series[f"up{labels}}}"] = values
             series[f'vllm:num_requests_running{labels}, model_name="m", engine="0"}}'] = "1x60"
-    at = {9: [], 12: ["alone"], 15: ["alone", "beside"]}
-    assert firing(pack, tmp_path, "InferdocEngineDown", series, at) == []
+    alert = "InferdocEngineDown"
+    at: list[Firing] = [(alert, 9, []), (alert, 12, ["alone"]), (alert, 15, ["alone", "beside"])]
+    assert firing(pack, tmp_path, series, at) == []
