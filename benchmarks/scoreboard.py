@@ -66,7 +66,8 @@ QUICK = 3
 
 ABOUT = f"""
 An incident counts if its fault has impact: a mean latency of the pods it hits grows by a factor of {HARM} or more
-(and by more than the signal's floor), over the time after the onset, for impact that passes by itself over its worst
+(and by more than the signal's floor; a time to the first token that stays below 0.1 s is instantaneous, and a limit on
+admission costs only that time), over the time after the onset, for impact that passes by itself over its worst
 two minutes against the worst two of the baseline, or work or sight is lost. Each has a label: what may come first, the
 preferred one first. Top-1: the first finding is one of these (as with the labels of the recordings); preferred
 first: it is the preferred one, and the cause is named. A change of the load (longer prompts, endless answers,

@@ -14,7 +14,6 @@ from scoreboard_harm import (
     HARM,
     IDLE_HANG,
     LEAST_LOSS,
-    PASSING,
     REFUSES,
     growth,
     hit,
@@ -36,6 +35,8 @@ STEPS = (1, 2, 3, 4, 5, 6, 8, 10, 12)
 """Minutes after the onset at which the walk asks again."""
 LATE = 180.0
 """Seconds after the onset at which the late look of a plain draw begins."""
+JUST_BEFORE = 180.0
+"""Seconds before the onset within which new pods show nothing yet of how they are without the fault."""
 REMAP_FAILED = "DCGM_FI_DEV_ROW_REMAP_FAILURE"
 GROUPS: dict[str, dict[str, Drawing]] = {"cause": CAUSES, "control": CONTROLS, "pair": PAIRS}
 
@@ -79,7 +80,7 @@ class _Truth:
         whole = look_of(answer, self.healthy if self.group == "cause" else ())
         absent = self._absent(expect.cause) if expect.cause else []
         pool, kinds = scenario.pools[0], traits(scenario)
-        besides = right_without(expect.cause or "", rollout="rollout as trigger" in kinds) if absent else ()
+        besides = right_without(expect.cause or "", rollout=self._rolled_out(kinds)) if absent else ()
         outcome = Outcome(
             self.kind,
             scenario.seed,
@@ -114,6 +115,14 @@ class _Truth:
             self._measure(outcome, answer, walk)
         return outcome
 
+    def _rolled_out(self, kinds: list[str]) -> bool:
+        """Whether the fault began with a rollout, or all that it hits took the place of other pods shortly before: no
+        metric says that it was not what they were started with."""
+        own = [life for life in self.recording.lives if life.bare != life.slot and not life.bystander]
+        born = {life.slot: life.born for life in own if life.born <= (self.onset or 0.0)}
+        new = all((self.onset or 0.0) - born.get(slot, 0.0) <= JUST_BEFORE for slot in self.hit)
+        return "rollout as trigger" in kinds or (bool(self.hit) and new)
+
     def _absent(self, cause: str) -> list[str]:
         return absent_witnesses(cause, self.present, catalogue(), self.joined)
 
@@ -137,7 +146,7 @@ class _Truth:
         if self.group == "pair":
             bare = {life.bare for life in self.recording.lives if not life.bystander}
         since_ms = None if since is None else 1000 * since
-        grown = growth(self.recording.bare, bare, 1000 * self.onset, self.kind in PASSING, since_ms)
+        grown = growth(self.recording.bare, bare, 1000 * self.onset, self.kind, since_ms)
         return grown >= HARM
 
     def _measure(self, outcome: Outcome, answer: Diagnosis, walk: bool) -> None:

@@ -50,13 +50,16 @@ a page that counts what was lost."""
 AT_ONCE = frozenset({"scale-down-abort"})
 """Of these, causes that lose work in one moment: who looks later finds harm only where latencies still show it."""
 
-LATENCIES = {
-    "time_to_first_token": "ttft_mean",
-    "inter_token_latency": "itl_mean",
-    "e2e_request_latency": "e2e_mean",
-    "request_queue_time": "queue_time_mean",
-}
-"""Histograms of an engine, and the signals whose floors say which change of them can matter at all."""
+FIRST_TOKEN = "time_to_first_token"
+LATENCIES = {FIRST_TOKEN: "ttft_mean", "inter_token_latency": "itl_mean", "e2e_request_latency": "e2e_mean"}
+"""Histograms of what users wait for, and the signals whose floors say which change of them can matter at all. The time
+in the queue is none of them: users wait for it as a part of the time to the first token."""
+INSTANT_SECONDS = 0.1
+"""Nielsen, "Response times: the three important limits": what takes no longer is instantaneous to its reader. A time to
+the first token that stays below affects nobody."""
+ADMISSION = frozenset({"batch-cap-reached", "kv-capacity-bound"})
+"""Limits that keep requests in the queue: what they cost is the wait for the first token. Tokens that are slower at
+twice the load are so without the limit, too."""
 
 
 def loses(kind: str, scenario: Scenario, remaps_show: bool) -> bool:
@@ -118,14 +121,15 @@ def growth(
     targets: Iterable[Scraped],
     pods: Collection[str],
     onset_ms: float,
-    passes: bool = False,
+    kind: str = "",
     since_ms: float | None = None,
 ) -> float:
-    """The largest growth of a mean latency of the pods, from the calm part to what came a minute after the onset. Of
-    harm that passes also from the worst two minutes of the calm part to the worst two after the onset (of other harm
-    not: one healthy fleet in twelve has two minutes that are worse by half). since_ms: what came after it
-    instead. pods: names of the simulation, those of former pods too."""
+    """The largest growth of a mean latency of the pods, from the calm part to what came a minute after the onset. Of a
+    kind whose harm passes also from the worst two minutes of the calm part to the worst two after the onset (of other
+    harm not: one healthy fleet in twelve has two minutes that are worse by half). kind: the cause; since_ms: what came
+    after it instead. pods: names of the simulation, those of former pods too."""
     later_from = onset_ms + 60_000 if since_ms is None else since_ms
+    waited = {FIRST_TOKEN: LATENCIES[FIRST_TOKEN]} if kind in ADMISSION else LATENCIES
     calm: dict[str, list[np.ndarray]] = defaultdict(list)
     later: dict[str, list[np.ndarray]] = defaultdict(list)
     for target in targets:
@@ -134,11 +138,11 @@ def growth(
                 calm[name].append(rows[rows[:, 0] < onset_ms])
                 later[name].append(rows[rows[:, 0] > later_from])
     ratios = [1.0]
-    for name, signal in LATENCIES.items():
+    for name, signal in waited.items():
         floor = _floor(signal)
-        for mean in (_mean, _worst) if passes else (_mean,):
+        for mean in (_mean, _worst) if kind in PASSING else (_mean,):
             was, became = mean(calm[name]), mean(later[name])
-            if became - was >= floor:
+            if became - was >= floor and (name != FIRST_TOKEN or became > INSTANT_SECONDS):
                 ratios.append(became / max(was, floor / 2))
     return max(ratios)
 

@@ -67,10 +67,10 @@ class Judged:
         return True
 
     def _excludes(self, cause: Cause) -> bool:
-        """Whether the cause shows on all of its pods here, and is excluded on each."""
-        verdicts = {unit.name: v for unit, v in self.judgement.verdicts.get(cause.recipe.id, {}).items()}
-        seen = [verdicts.get(match.unit.name) for match in cause.matches]
-        return all(verdict is not None and verdict.excluded for verdict in seen)
+        """Whether the cause is excluded on a pod of its own here, and shows on none."""
+        pods = {match.unit.name for match in cause.matches}
+        seen = [v for unit, v in self.judgement.verdicts.get(cause.recipe.id, {}).items() if unit.name in pods]
+        return any(v.excluded for v in seen) and not any(v.match for v in seen)
 
 
 def judge_session(session: Session) -> Judged:

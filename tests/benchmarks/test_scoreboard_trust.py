@@ -134,6 +134,8 @@ def test_truth_follows_a_pod_through_a_rollout():
     assert growth(recording.bare, bare, 1000 * onset) > 1.3
     others = {life.bare for life in recording.lives} - bare
     assert growth(recording.bare, others, 1000 * onset) < 1.3
+    # Its tokens are slower and its first tokens still come at once: a limit on admission did not do that.
+    assert growth(recording.bare, bare, 1000 * onset, "kv-capacity-bound") == 1.0
 
 
 def test_a_draw_is_looked_at_in_time_and_late(tmp_path, monkeypatch):

@@ -60,12 +60,15 @@ def test_the_first_screen_names_every_episode(tmp_path):
 
 @pytest.mark.parametrize("excluded", [True, False])
 def test_the_life_of_a_process_names_no_cause_that_the_history_excludes(excluded: bool):
-    rows = {"load": {"p0": step(1.0, 9.0)}, "latency": {"p0": step(0.1, 0.9)}}
+    """On one of its pods; the other shows nothing of it."""
+    pods = ("p0", "p1")
+    rows = {"load": dict.fromkeys(pods, step(1.0, 9.0)), "latency": dict.fromkeys(pods, step(0.1, 0.9))}
     known, odd = recipe("one", [BUSY], [SLOW]), catalogue().recipes["unexplained-anomaly"]
     named = judge(scene(rows), {known.id: known})
     (root,) = named.roots
     history = judge(scene(rows), {})
     history.roots = [Cause(odd, root.pool, root.matches)]
-    history.verdicts = {known.id: {root.best.unit: Verdict(known, root.best.unit, excluded=excluded)}}
+    first, second = (match.unit for match in root.matches)
+    history.verdicts = {known.id: {first: Verdict(known, first, excluded=excluded), second: Verdict(known, second)}}
     by_history, by_life = (Judged(None, one, None, None) for one in (history, named))  # type: ignore[arg-type]
     assert by_life.explains_more(by_history, Lifetime()) != excluded
