@@ -46,10 +46,19 @@ class UnitForm(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     factor: float
 
 
+class UnreadEngine(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """A server of models that nobody declared. find: a regular expression for the beginning of its names."""
+
+    title: str
+    find: str
+    source: str
+
+
 class NameForms(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """separators: characters between words; counters: endings in the place of `_total`; page_families: declared
-    families that make an undeclared prefix a page; engine_like: what follows the first word of an engine's names;
-    engine_families: families of that shape that make a word an engine."""
+    families that make an undeclared prefix a page; engine_like, engine_queue, engine_tokens: what follows the first
+    word of an engine's names: its state, a queue, and tokens; engine_families: states that make a word an engine;
+    unread_engines: those of which nothing is read."""
 
     separators: str
     prefixes: tuple[Prefix, ...]
@@ -59,6 +68,9 @@ class NameForms(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     page_families: int
     engine_like: str
     engine_families: int
+    engine_queue: str
+    engine_tokens: str
+    unread_engines: tuple[UnreadEngine, ...]
 
     def spelled(self, name: str) -> tuple[str, ...]:
         """A declared name under every prefix and with every separator that PromQL takes without quotes: for questions
@@ -89,10 +101,11 @@ class PodLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """pods: sets of labels that name a pod; subjects: labels of the namespace that a page describes; cluster, node,
     host (of GPUs), job, instance: labels that name these, in the order in which they are tried; replica: labels of the
-    server that stored a series. engines, gpus, totals: groups of series names, the best first; started: the time at
+    server that stored a series. engines, gpus, totals: groups of series names, the best first; copies: by label
+    of a router, the values that it has on copies of what engines show; started: the time at
     which a process started; pod_info, target_info: info series of kube-state-metrics and of OTLP; containers: the info
     series of the image that a container runs; engine_images: a regular expression for the images of engines;
-    engine_names, router_names: those for names of pods and jobs."""
+    engine_names, router_names, companion_names: those for names of pods and jobs."""
 
     pods: tuple[PodLabels, ...]
     subjects: tuple[str, ...]
@@ -105,6 +118,7 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     engines: tuple[tuple[str, ...], ...]
     gpus: tuple[tuple[str, ...], ...]
     totals: tuple[tuple[str, ...], ...]
+    copies: dict[str, str]
     started: str
     pod_info: str
     target_info: str
@@ -112,6 +126,7 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     engine_images: str
     engine_names: str
     router_names: str
+    companion_names: str
 
     @property
     def markers(self) -> tuple[str, ...]:
@@ -143,7 +158,9 @@ def load_name_forms(overlays: Iterable[str | Path] = ()) -> NameForms:
 @lru_cache(maxsize=8)
 def _name_forms(overlays: tuple[Path, ...]) -> NameForms:
     forms = decode_file("collectors", NAMES, NameForms, overlays, says="it says how names of series are read")
-    patterns = {"engine_like": forms.engine_like, **{each.title: each.find for each in forms.rewrites}}
+    patterns = {name: getattr(forms, name) for name in ("engine_like", "engine_queue", "engine_tokens")}
+    patterns |= {each.title: each.find for each in forms.rewrites}
+    patterns |= {each.title: each.find for each in forms.unread_engines}
     for problem in (problem for where, one in patterns.items() for problem in check_pattern(one, (where,))):
         raise CatalogueError(f"{content_file('collectors', NAMES, overlays)}: {problem}; correct it")
     return forms

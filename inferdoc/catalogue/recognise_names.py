@@ -85,6 +85,12 @@ class NameReader:
             found += [each for name in unknown if name not in known and (each := self.of(name)) is not None]
         return sorted(found, key=lambda each: each.name)
 
+    def of_engine(self, name: str) -> bool:
+        """Whether a name is that of an engine, as declared or in another form."""
+        match = None if name in self._declared else self.of(name)
+        declared = self._declared.get(name if match is None else match.series)
+        return declared is not None and declared[0].page == "engine"
+
     def known(self, names: Collection[str]) -> set[str]:
         """Those of some names that are declared, or stand for a declared series."""
         return {name for name in names if name in self._declared}.union(each.name for each in self.read(names))
@@ -170,25 +176,39 @@ class NameReader:
         """What looks like the page of an engine, of a part of one or of a router and no declaration explains, by word:
         first what hides an engine, then most families first."""
         words: dict[tuple[str, str | None], set[str]] = {}
-        states: dict[tuple[str, str | None], set[str]] = {}
+        signs: dict[str, dict[tuple[str, str | None], set[str]]] = {"state": {}, "queue": {}, "tokens": {}}
+        unread: dict[str, set[str]] = {}
         for name in names:
-            if name.count(RULE) > 1 or name.endswith("_created") or name in self._declared:
+            if name.endswith("_created") or name in self._declared:
+                continue
+            if self._unread.match(name):
+                title = next(each.title for each in self._forms.unread_engines if re.match(each.find, name))
+                unread.setdefault(title, set()).add(base_name(name))
+                continue
+            if name.count(RULE) > 1:
                 continue
             family = base_name(name)
             word, declared = self._word(family)
             match = self._engine.fullmatch(family[len(word) :] if declared else family)
-            is_state = match is not None and word != declared
-            if not declared and not is_state:  # most names of a server; the tests below take ten times as long
+            is_sign = match is not None and word != declared
+            if not declared and not is_sign:  # most names of a server; the tests below take ten times as long
                 continue
             if family in self._declared or self._is_unneeded(family) or self.of(name) is not None:
                 continue
-            if match is not None and is_state:
-                states.setdefault((word or match["word"] or "", declared), set()).add(family)
+            if match is not None and is_sign:
+                sign = next(sign for sign in signs if match[sign])
+                signs[sign].setdefault((word or match["word"] or "", declared), set()).add(family)
             if declared:
                 words.setdefault((word, declared), set()).add(family)
-        hidden = {key for key, each in states.items() if len(each) >= self._forms.engine_families}
+        states = signs["state"]
+        beside_tokens = {key for key in (states.keys() | signs["queue"].keys()) & signs["tokens"].keys() if key[0]}
+        hidden = {key for key, each in states.items() if len(each) >= self._forms.engine_families} | beside_tokens
         found_words = [self._not_understood(*key, each, key in hidden) for key, each in words.items()]
-        found_words += [self._not_understood(*key, states[key], True) for key in hidden - words.keys()]
+        found_words += [
+            self._not_understood(*key, set().union(*(own.get(key, ()) for own in signs.values())), True)
+            for key in hidden - words.keys()
+        ]
+        found_words += [NotUnderstood(title, len(each), min(each), None, True) for title, each in unread.items()]
         return sorted(found_words, key=lambda each: (not each.hidden, -each.families, each.word))
 
     def _not_understood(
@@ -205,7 +225,13 @@ class NameReader:
 
     @cached_property
     def _engine(self) -> re.Pattern[str]:
-        return re.compile(rf"((?P<word>[a-zA-Z][\w.]*?)?[:._/])?({self._forms.engine_like})")
+        forms = self._forms
+        signs = f"(?P<state>{forms.engine_like})|(?P<queue>{forms.engine_queue})|(?P<tokens>{forms.engine_tokens})"
+        return re.compile(rf"((?P<word>[a-zA-Z][\w.]*?)?[:._/])??({signs})")
+
+    @cached_property
+    def _unread(self) -> re.Pattern[str]:
+        return re.compile("|".join(each.find for each in self._forms.unread_engines) or "(?!)")
 
     @cached_property
     def _words(self) -> tuple[str, ...]:

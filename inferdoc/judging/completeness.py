@@ -6,6 +6,7 @@ metrics look like a healthy fleet with fewer pods.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from inferdoc.catalogue.load import Catalogue
+from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.tables import Calibration
 from inferdoc.fleet.lineage import Key
 from inferdoc.fleet.workloads import workload
@@ -42,14 +44,22 @@ LATEST_SECONDS = 300.0
 
 def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
     """The pods that answer scrapes in the window, and show none of the metrics of an engine: those that did before,
-    those of a workload of which others do, and those of a scrape job of engines. scrapes: of the window."""
+    those of a workload of which others do, those of a scrape job of engines, and those that are named like an engine.
+    scrapes: of the window."""
     shown = _shown(view)
     engines = {(*member.key[:2], workload(member.pod)[0]) for member in view.fleet.members}
     targets = [(Entity.of_labels(target.labels), target) for target in scrapes]
     jobs = _jobs_of_engines(targets, shown.keys())
+    identity = load_identity()
+    engine, other = identity.engine_names, f"{identity.router_names}|{identity.companion_names}"
     silent = []
     for entity, target in targets:
-        belongs = (*entity.member[:2], workload(entity.pod)[0]) in engines or _job(entity, target) in jobs
+        name = target.labels.get("pod") or target.labels.get("job", "")
+        belongs = (
+            (*entity.member[:2], workload(entity.pod)[0]) in engines
+            or _job(entity, target) in jobs
+            or (re.search(engine, name) is not None and re.search(other, name) is None)
+        )
         if belongs and entity.member not in shown and len(target.up) and target.up[-1] >= 0.5:
             silent.append(view.fleet.called(entity))
     return sorted(set(silent))
@@ -156,8 +166,9 @@ def silent_pods(names: Sequence[str]) -> str:
 def unread_engine(names: UnreadNames) -> str:
     """What is reported of an engine whose names nobody declared."""
     near = f" (nearest known: {names.nearest})" if names.nearest else ""
+    engine = f"an engine ({names.word})" if names.word else "an engine"
     return (
-        f"{how_many(names.families, 'metric')} of an engine are not read, such as {names.example}{near}; declare the "
+        f"{how_many(names.families, 'metric')} of {engine} are not read, such as {names.example}{near}; declare the "
         "names in collectors/"
     )
 

@@ -22,6 +22,7 @@ from inferdoc.catalogue.aliases import declared_series
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.names import IdentityLabels
 from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
+from inferdoc.catalogue.signal import Exporter, Metric
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
@@ -86,6 +87,7 @@ class Identified(Readable):
         self._known: dict[bool, dict[tuple[str, ...], Who]] = {False: {}, True: {}}
         self._plans: dict[tuple[str, ...], _Plan | None] = {}
         self._present: set[str] | None = None
+        self._no_copies: tuple[Matcher, ...] = ()
         self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
         self._fleet = FleetPlaces()
@@ -228,31 +230,38 @@ class Identified(Readable):
             return
         self._span = (start_ms, end_ms)
         names = self.names(start_ms, end_ms)
-        groups = self._labels.engines, self._labels.gpus
-        there = [next((own for group in each if (own := [n for n in group if n in names])), []) for each in groups]
+        first, *rest = self._names_of_engines(names)
+        of_gpus = next((own for group in self._labels.gpus if (own := [n for n in group if n in names])), [])
         if isinstance(self.raw, Readable):
-            self.raw.keep(self.renamed.stored({*itertools.chain(*there), *self._infos}))
+            self.raw.keep(self.renamed.stored({*first, *itertools.chain(*rest), *of_gpus, *self._infos}))
         present = self.raw.label_names(start_ms, end_ms)
+        copies = self._labels.copies
+        self._no_copies = tuple((n, "!~", values) for n, values in copies.items() if present is None or n in present)
         look, rare = (_grid(start_ms, end_ms, looks) for looks in (LOOKS, FEW_LOOKS))
         about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
-        of_engines, of_gpus = ([one for name in own for one in self._stored_info(name, look)] for own in there)
-        self.stored = frozenset(name for one in of_engines for name in one.labels)
-        engines = self._without_parts(of_engines)
-        gpus = [InfoSeries(self._reported(one.labels), one.values) for one in of_gpus]
+        shown = {name: self._stored_info(name, look) for name in (*first, *itertools.chain(*rest))}
+        self.stored = frozenset(name for each in shown.values() for one in each for name in one.labels)
+        counters = self._without_parts({name: shown[name] for name in first})
+        engines = [*counters]
+        for group in rest:
+            targets_there = {_target(one.labels) for one in engines}
+            others = self._without_parts({name: shown[name] for name in group})
+            engines += [one for one in others if _target(one.labels) not in targets_there]
+        gpus = [one for name in of_gpus for one in self._stored_info(name, look)]
+        gpus = [InfoSeries(self._reported(one.labels), one.values) for one in gpus]
         targets = self.raw.info("up", look) if "up" in names else []
         naming = Naming(self._labels, self._chosen)
-        is_counter = any(name in names for name in self._labels.engines[0])
 
         def totals() -> list[list[InfoSeries]]:
             interval = scrape_interval_ms(self.raw.scrapes(max(start_ms, end_ms - LOOK_MS), end_ms))
             count = max(1, min(LOOKS, (end_ms - start_ms) // interval + 1))
             fine = Grid(end_ms - interval * (count - 1), interval, count, interval, 0, int(FRESH * interval))
             groups = [*self._labels.totals, (self._labels.started,)]
-            read = [[one for n in group if n in names for one in self._stored_info(n, fine)] for group in groups]
+            read = [{n: self._stored_info(n, fine) for n in group if n in names} for group in groups]
             return [self._without_parts(group) for group in read]
 
-        processes = match_processes(naming, engines, gpus, totals, is_counter, targets)
+        processes = match_processes(naming, engines, gpus, totals, counters, targets)
         joins = Joins(processes, PodPlaces(), [one.labels for one in engines])
         joins.look_at_gpus([one.labels for one in gpus])
         lacks_pod = any(not who[FIELDS.index("pod")] for who in processes.who.values())
@@ -271,11 +280,12 @@ class Identified(Readable):
             if joins.is_engine(who := joins.who(one.labels, gpu=True)):
                 hosts.setdefault(host_of(one.labels.get("instance", "")), set()).add(key_of(who))
         self._fleet = FleetPlaces.of(families, hosts, [one.labels for one in targets], self._key)
+        models = {name: own for name, own in shown.items() if "model_name" in self._labels_of(name)}
         self.findings = Findings(
             len(joins.keys),
             len(families),
             bool(engines) and not joins.have_pods,
-            sum(1 for one in engines if not one.labels.get("model_name")),
+            sum(1 for one in self._without_parts(models) if not one.labels.get("model_name")),
             len(gpus),
             sum(1 for one in gpus if joins.is_engine(joins.who(one.labels, gpu=True))),
             tuple(processes.copies),
@@ -296,21 +306,44 @@ class Identified(Readable):
         own = {name: value for name, value in labels.items() if value}
         return {**self._about[_target(own)], **own} if self._about and _target(own) in self._about else own
 
-    def _without_parts(self, series: Iterable[InfoSeries]) -> list[InfoSeries]:
-        """What a page shows by rank or priority, as one series of its engine."""
+    def _names_of_engines(self, names: Collection[str]) -> list[list[str]]:
+        """Those of some names by which engines are recognised, by group: of each exporter the best that are there."""
+        found, seen = list[list[str]](), set[str]()
+        for group in self._labels.engines:
+            found.append([name for name in group if name in names and self._exporter_of(name) not in seen])
+            seen.update(map(self._exporter_of, found[-1]))
+        return found
+
+    def _without_parts(self, series: Mapping[str, Iterable[InfoSeries]]) -> list[InfoSeries]:
+        """What a page shows by rank, priority or model, as one series of its engine. series: by name."""
         parts: dict[tuple[tuple[str, str], ...], list[np.ndarray]] = {}
-        for one in series:
-            labels = {n: v for n, v in self._reported(one.labels).items() if n not in self._of_parts}
-            parts.setdefault(tuple(sorted(labels.items())), []).append(one.values)
+        for name, own in series.items():
+            of_parts = self._of_parts.get(self._exporter_of(name), frozenset())
+            for one in own:
+                labels = {n: v for n, v in self._reported(one.labels).items() if n not in of_parts}
+                parts.setdefault(tuple(sorted(labels.items())), []).append(one.values)
         return [InfoSeries(dict(labels), _filled(rows)) for labels, rows in parts.items()]
 
     @cached_property
-    def _of_parts(self) -> frozenset[str]:
-        """The labels that pages of engines put on their series: of parts of one process."""
-        declared = declared_series(load_catalogue(self.catalogue).exporters.values())
-        looked_at = {name for group in self._labels.engines for name in group} & declared.keys()
-        labels = {label for name in looked_at for label in declared[name][1].labels}
-        return frozenset(labels - OF_ENGINE - set(self._naming.read(gpu=True)))
+    def _of_parts(self) -> dict[str, frozenset[str]]:
+        """By exporter, the labels that pages of engines put on their series: of parts of one process."""
+        found: dict[str, set[str]] = {}
+        for name in itertools.chain(*self._labels.engines):
+            found.setdefault(self._exporter_of(name), set()).update(self._labels_of(name))
+        usual = OF_ENGINE | set(self._naming.read(gpu=True))
+        return {exporter: frozenset(labels - usual) for exporter, labels in found.items()}
+
+    def _exporter_of(self, name: str) -> str:
+        exporter, _ = self._declared.get(name, (None, None))
+        return "" if exporter is None else exporter.exporter
+
+    def _labels_of(self, name: str) -> tuple[str, ...]:
+        _, metric = self._declared.get(name, (None, None))
+        return () if metric is None else tuple(metric.labels)
+
+    @cached_property
+    def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
+        return declared_series(load_catalogue(self.catalogue).exporters.values())
 
     def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
         """Who a series with these labels is about."""
@@ -336,6 +369,8 @@ class Identified(Readable):
 
     def _stored_info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric under all its names, with the labels that are stored."""
+        if self._no_copies and self.renamed.reader.of_engine(name):
+            match = *match, *self._no_copies
         return [one for each in sorted(self.renamed.stored([name])) for one in self.raw.info(each, grid, match)]
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
@@ -355,7 +390,7 @@ class Identified(Readable):
     def _evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...]) -> dict[Read, ReadResult]:
         """The same of series under the names that the source has."""
         plans = {read: self._plan(read.by) for read in reads}
-        requested = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
+        requested = {read: self._stored_read(read, plan) for read, plan in plans.items()}
         results = self.raw.evaluate(list(requested.values()), grid, match)
         return {
             read: results[requested[read]]
@@ -363,6 +398,12 @@ class Identified(Readable):
             else plan.renamed(results[requested[read]], -(-grid.window_ms(read) // grid.step_ms))
             for read, plan in plans.items()
         }
+
+    def _stored_read(self, read: Read, plan: _Plan | None) -> Read:
+        """The read by the labels that are stored, without copies of what engines show."""
+        if self._no_copies and self.renamed.reader.of_engine(read.name):
+            read = replace(read, match=(*read.match, *self._no_copies))
+        return read if plan is None else replace(read, by=plan.by)
 
     def quantiles(
         self, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...] = ()
@@ -388,7 +429,7 @@ class Identified(Readable):
         selected: dict[Read, tuple[Sequence[float], Called]] = {}
         for read, own in shares.items():
             plan = self._plan(read.by)
-            stored[read] = read if plan is None else replace(read, by=plan.by)
+            stored[read] = self._stored_read(read, plan)
             selected[stored[read]] = own, (_as_stored if plan is None else plan.named)
         found = source.page_quantiles(selected, grid, match)
         return {each: found[stored[each.read]][each.q] for each in requested if stored[each.read] in found}

@@ -127,11 +127,11 @@ def match_processes(
     series: Sequence[InfoSeries],
     gpus: Sequence[InfoSeries],
     totals: Totals,
-    is_counter: bool,
+    counters: Sequence[InfoSeries],
     targets: Sequence[InfoSeries] = (),
 ) -> Processes:
     """Which processes the series of engines are. gpus: series of GPUs; totals: asked only where label sets collide;
-    is_counter: whether the series of engines are totals; targets: `up` of all targets."""
+    counters: those of engines that are totals; targets: `up` of all targets."""
     found = Processes(naming)
     gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
     found.families = _families(naming, series, frozenset(gpu_pods))
@@ -149,8 +149,7 @@ def match_processes(
     for classes in parts.values() if colliding else ():
         _count_once(found, classes)
     _note_newest(found, series, targets)
-    if is_counter:
-        found.mixed = sorted({key_of(found.who[found.raw(s.labels)])[2] for s in series if _falls(s.values)})
+    found.mixed = sorted({key_of(found.who[found.raw(s.labels)])[2] for s in counters if _falls(s.values)})
     return found
 
 

@@ -44,6 +44,10 @@ def reader():
         ("ray_vllm_num_preemptions", "vllm:num_preemptions_total", 1),
         ("vllm:time_to_first_token_milliseconds_bucket", "vllm:time_to_first_token_seconds_bucket", 0.001),
         ("sglang_e2e_request_latency_ms_sum", "sglang:e2e_request_latency_seconds_sum", 0.001),
+        ("aphrodite:num_requests_running", "vllm:num_requests_running", 1),
+        ("fastdeploy:time_to_first_token_seconds_bucket", "vllm:time_to_first_token_seconds_bucket", 1),
+        ("lorax_batch_current_size", "tgi_batch_current_size", 1),
+        ("lightllm_request_duration_sum", "tgi_request_duration_sum", 1),
     ],
 )
 def test_a_spelling_is_read_as_the_declared_series(name, series, factor):
@@ -100,8 +104,39 @@ def test_an_unknown_engine_is_hidden_and_a_new_family_of_a_known_one_is_not():
     assert (second.word, second.hidden, second.example) == ("vllm", False, "vllm:brand_new_total")
 
 
-def test_one_gauge_that_looks_like_an_engine_is_none():
-    assert reader().not_understood({"otherengine:num_requests_running", "app_requests_total"}) == []
+@pytest.mark.parametrize(
+    ("names", "word"),
+    [
+        ({"xinference:model_serve_count"}, "Xinference"),
+        ({"maxserve.num_requests_running", "maxserve.request_count"}, "Modular MAX"),
+        ({"bentoml_service_request_in_progress"}, "BentoML"),
+        ({"ollama_requests_total"}, "Ollama"),
+        ({"ts_inference_requests_total"}, "TorchServe"),
+        ({":tensorflow:serving:request_count"}, "TensorFlow Serving"),
+        ({"ovms_current_requests"}, "OpenVINO Model Server"),
+        ({"engine_prefill_time_sum", "prefill_tokens_sum"}, "MLC LLM"),
+        ({"num_running_requests", "kv_cache_utilization"}, ""),
+        ({"other_queue_size", "other_request_generated_tokens_bucket"}, "other"),
+        ({"other_num_requests_waiting", "other_time_to_first_token_seconds_count"}, "other"),
+    ],
+)
+def test_an_engine_that_nobody_reads_is_named(names, word):
+    (found,) = reader().not_understood(names | {"app_requests_total"})
+    assert (found.word, found.hidden) == (word, True)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"otherengine:num_requests_running", "app_requests_total"},
+        {"chatapp_output_tokens_total", "chatapp_time_to_first_token_seconds_bucket", "chatapp_active_requests"},
+        {"queue_size", "output_tokens_total"},
+        {"jobs_queue_size", "jobs_pending_requests"},
+    ],
+    ids=["one state", "a client", "two programs", "a queue"],
+)
+def test_less_than_an_engine_is_none(names):
+    assert reader().not_understood(names) == []
 
 
 def test_names_without_a_word_of_an_engine_are_compared_with_no_declaration(monkeypatch):

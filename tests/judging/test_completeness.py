@@ -61,9 +61,20 @@ def test_a_whole_workload_without_its_metrics_is_missing(tmp_path, container):
     assert (answer.verdict, answer.coverage.pods_without_metrics) == ("unknown", ["chat-decode-0"])
 
 
+@pytest.mark.parametrize("pod", ["vllm-large-0", "whisper-7c9f-x2", "ollama-0", "infinity-emb-1"])
+def test_a_pod_that_is_named_like_an_engine_has_to_show_one(tmp_path, pod):
+    made = fleet()
+    made.put("up", "gauge", {"job": "other", "instance": "n1:8000", "namespace": "llm", "pod": pod}, 1)
+    answer = answer_to(made.text(), tmp_path)
+    assert (answer.verdict, answer.coverage.pods_without_metrics) == ("unknown", [pod])
+
+
 @pytest.mark.parametrize(
     "other",
     [
+        {"job": "other", "instance": "n1:8080", "namespace": "llm", "pod": "vllm-router-0"},
+        {"job": "other", "instance": "n1:8080", "namespace": "llm", "pod": "dynamo-operator-5d4b"},
+        {"job": "other", "instance": "n1:8080", "namespace": "llm", "pod": "vllm-lmcache-server-0"},
         {"job": "redis", "instance": "n1:9121", "namespace": "llm", "pod": "redis-0"},
         {"job": "vllm", "instance": "n1:9121", "namespace": "llm", "pod": "redis-0", "container": "exporter"},
     ],

@@ -14,7 +14,18 @@ import pytest
 
 from inferdoc import open_source
 from inferdoc.judging.model import Diagnosis
-from tests.judging.made import INTERVAL_S, ONSET_S, SCRAPES, START_S, Level, Recording, stored, then
+from tests.judging.made import (
+    INTERVAL_S,
+    ONSET_S,
+    SCRAPES,
+    START_S,
+    Engine,
+    Level,
+    Recording,
+    recorded,
+    stored,
+    then,
+)
 from tests.judging.test_other_engines import alive, target, total
 from tests.judging.test_report_classes import diagnosed, found
 
@@ -166,6 +177,23 @@ def answer_for(kind: str, fault: str, affected: Iterable[str], folder: Path) -> 
 def test_a_pool_that_serves_without_tokens_is_healthy(kind, tmp_path):
     answer = answer_for(kind, "steady", (), tmp_path)
     assert (answer.verdict, answer.findings) == ("healthy", [])
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("kind", PAGES)
+def test_every_server_is_found_beside_another_engine(kind, twice, tmp_path):
+    made = recorded(Engine("x"))
+    for each in servers(kind, "steady", ()):
+        PAGES[kind](made, each)
+    text = made.text()
+    if twice:  # by a second job
+        pairs = [(line, line.replace('job="', 'job="again-')) for line in text.split("\n")]
+        text = "\n".join(each for pair in pairs for each in dict.fromkeys(pair))
+    source = open_source(store=stored(text, tmp_path))
+    source.identify((START_S + 100) * 1000, (START_S + 300) * 1000)
+    found = source.findings
+    assert (found.engines, found.without_model, [each.processes for each in found.copies]) == (4, 0, [4] * twice)
+    source.close()
 
 
 @pytest.mark.parametrize("fault", ["slow", "fails", "queue"])

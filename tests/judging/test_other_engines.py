@@ -268,10 +268,33 @@ def test_a_router_that_is_short_of_cpu_is_the_bottleneck_although_more_requests_
     assert [one.id for one in diagnosed(made, tmp_path).findings] == ["router-overloaded" if share else "routing"]
 
 
+ANSWERS: dict[str, tuple[str, str, dict[str, str], dict[str, str]]] = {
+    "aibrix": ("gateway_request", "_total", {"pod_name": "gw-0", "status_code": "200"}, {"status_code": "503"}),
+    "envoy-ai-gateway": ("gen_ai_server_request_duration_seconds", "_count", {}, {"error_type": "_OTHER"}),
+}
+"""By router: requests, the ending of their name, their labels, and those of requests that fail."""
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+@pytest.mark.parametrize("failed", [3.0, 0.0])
+def test_requests_that_fail_at_a_gateway_are_found_where_engines_show_nothing(tmp_path, name, failed):
+    made = recorded(Engine("a"), Engine("b"))
+    family, ending, labels, bad = ANSWERS[name]
+    where = {**target(name, "gateway-0"), **labels}
+    kind = "counter" if ending == "_total" else "histogram"
+    made.put(family, kind, where, total(8), ending)
+    made.put(
+        f"{family}_model_fail" if name == "aibrix" else family, kind, {**where, **bad}, total(then(0, failed)), ending
+    )
+    answer = diagnosed(made, tmp_path)
+    assert (answer.verdict, found(answer)) == (("degraded", ["routing"]) if failed else ("healthy", []))
+
+
 SLOW_S = 30
 """Seconds between scrapes where ten minutes must pass."""
 BY_AGE = "smg_http_inflight_request_age_count"
 LITTLE = {
+    "aibrix": ("gateway_in_flight_requests", {}, "gateway_e2e_duration_seconds", 1),
     "litellm": ("litellm_in_flight_requests", {}, "litellm_request_total_latency_metric", 1),
     "ray-serve": ("ray_serve_num_ongoing_http_requests", {"node_id": "n"}, "ray_serve_http_request_latency_ms", 1000),
     "smg": ("smg_worker_requests_active", {"worker": "a"}, "smg_router_request_duration_seconds", 1),

@@ -29,7 +29,7 @@ def engine(values, **labels):
 
 def told(*series, gpus=(), started=None, naming=NAMING):
     begun = [InfoSeries(s.labels, np.full(T, started[i])) for i, s in enumerate(series)] if started else []
-    return match_processes(naming, series, gpus, lambda: [list(series), begun], True)
+    return match_processes(naming, series, gpus, lambda: [list(series), begun], list(series))
 
 
 def keys(found, *series):
@@ -265,6 +265,6 @@ def test_a_target_that_never_answered_tells_new_labels_too():
     """The engine ends when its labels change: only `up` has the new ones."""
     old, up = engine(half(total(1), True), **BEFORE), {"job": "vllm", "namespace": "llm", **BEFORE, "cluster": "prod"}
     target = InfoSeries({**up, "role": "decode"}, half(np.zeros(T), False))
-    found = match_processes(NAMING, [old], (), lambda: [[old], []], True, [target])
+    found = match_processes(NAMING, [old], (), lambda: [[old], []], [old], [target])
     assert who_is(found, old) == who_is(found, target) and who_is(found, old)[0] == "prod"
     assert found.described_now(who_is(found, old))["role"] == "decode"
