@@ -131,7 +131,7 @@ def _feeds(config: ModelConfig, layers: int) -> Sequence[Feed]:
         return [_known(config, "mlp_layer_types", kind, {"dense": "dense", "sparse": "experts"}) for kind in kinds]
     first, dense = config.number("first_k_dense_replace", 0), set[int]()
     sparse = set(range(first, layers))
-    if listed := config.keys.get("moe_layers"):
+    if (listed := config.keys.get("moe_layers")) is not None:
         sparse &= _whole(config, "moe_layers", listed)
     if text := config.word("moe_layers_enum"):
         numbers = [int(each) if each.strip().isdecimal() else None for each in text.split(",")]
@@ -187,6 +187,7 @@ PLAIN_TYPES = frozenset({
 WRAPPERS = frozenset({
     "llama4", "gemma3", "gemma4", "mistral3", "llava", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe",
     "qwen3_5", "qwen3_5_moe", "kimi_k25", "kimi_vl", "glm4v", "glm4v_moe", "internvl", "internvl_chat", "pixtral",
+    "step3_vl",
 })  # fmt: skip
 """model_type of models that hold a language model and a vision tower."""
 CLASS_DEFAULTS: Mapping[str, Mapping[str, Any]] = {
@@ -223,8 +224,13 @@ RENAMED: Mapping[str, Mapping[str, str]] = {
     "lfm2_moe": {"num_dense_layers": "first_k_dense_replace", "tie_embedding": "tie_word_embeddings"},
     "longcat_flash": {"ffn_hidden_size": "intermediate_size", "expert_ffn_hidden_size": "moe_intermediate_size"},
     "step3_text": {"num_attention_groups": "num_key_value_heads", "max_seq_len": "max_position_embeddings"},
+    "cohere2": {"layer_switch": "sliding_window_pattern"},
+    "exaone_moe": {"is_moe_layer": "moe_layer_freq"},
+    "nemotron": {"kv_channels": "head_dim"},
 }
 """Keys of a model_type that stand for a usual one."""
+NO_HEAD = re.compile(r"(?<!Chat)Model$|For(SequenceClassification|TokenClassification|\w*RewardModel)$")
+"""Architectures that generate no tokens."""
 ARCHITECTURES = {"LongcatFlashForCausalLM": "longcat_flash"}
 """model_type of a config.json that has none."""
 TIED = ("gemma", "cohere", "starcoder2", "granitemoehybrid", "jamba", "lfm2")
@@ -309,6 +315,8 @@ class ModelConfig:
             own[f"linear_attn_config.{key}"] = value
         self.name = name
         named = own.get("architectures")
+        outside = keys.get("architectures", named)
+        self._architecture = str(outside[0]) if isinstance(outside, list) and outside else ""
         architecture = str(named[0]) if isinstance(named, list) and named else ""
         self.kind = str(own.get("model_type") or ARCHITECTURES.get(architecture, ""))
         outer = str(keys.get("model_type") or "")
@@ -340,8 +348,9 @@ class ModelConfig:
                 continue
             self.refuse(key, "it may change memory or work, and is not known")
         known = PLAIN_TYPES | {kind for kind in WRAPPERS if not outer}
-        if self.kind and self.kind not in known:
-            self.refuse("model_type", f'"{self.kind}" is not known, and its layers may differ from what the keys say')
+        for kind, kinds in ((self.kind, known), (outer, WRAPPERS | PLAIN_TYPES)):
+            if kind and kind not in kinds:
+                self.refuse("model_type", f'"{kind}" is not known, and its layers may differ from what the keys say')
 
     @staticmethod
     def _mapping(name: str, value: object) -> Mapping[str, Any]:
@@ -414,6 +423,9 @@ class ModelConfig:
         return value
 
     @property
-    def tied(self) -> bool:
-        """Whether the output layer is the embedding."""
-        return self.flag("tie_word_embeddings", self.kind.startswith(TIED))
+    def has_head(self) -> bool:
+        """Whether an output layer of its own follows the layers: not if it is the embedding, nor in models that give
+        embeddings or scores."""
+        if NO_HEAD.search(self._architecture):
+            return False
+        return not self.flag("tie_word_embeddings", self.kind.startswith(TIED))

@@ -13,7 +13,7 @@ SHARED_WIDTH = (
 )  # fmt: skip
 SHARED_EXPERTS = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 VISION_LAYERS = ("depth", "num_hidden_layers", "vt_num_hidden_layers")
-VISION_WIDTH = ("hidden_size", "vt_hidden_size", "embed_dim")
+VISION_WIDTH = ("embed_dim", "hidden_size", "vt_hidden_size")  # Qwen2-VL: hidden_size is that of the language model
 VISION_MLP = ("intermediate_size", "vt_intermediate_size")
 GATED_VISION = ("pixtral", "qwen2_5_vl", "glm4v", "gemma4_vision", "clip_gated")
 """model_type of vision towers whose feed-forward part has a gate."""
@@ -73,7 +73,7 @@ def model_matrices(config: ModelConfig, plan: Sequence[Layer]) -> list[WeightMat
     """All of them: embeddings, layers, output layer and vision tower. Raises InferdocError."""
     hidden, vocabulary = config.positive("hidden_size"), config.positive("vocab_size")
     found = [WeightMatrix("embed_tokens", vocabulary * hidden, quantised=False)]
-    if not config.tied:
+    if config.has_head:
         found.append(WeightMatrix("lm_head", vocabulary * hidden))
     indexers = config.per_layer("indexer_types", len(plan))
     for index, layer in enumerate(plan):
@@ -261,7 +261,7 @@ def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:
         return int(value)  # type: ignore[arg-type]
 
     depth, width = read(VISION_LAYERS), read(VISION_WIDTH)
-    mlp = read(VISION_MLP, 4 * width)
+    mlp = read(VISION_MLP, width * read(("mlp_ratio",), 4))
     kind = str(vision.get("model_type") or config.kind)
     matrices = 3 if kind.startswith(GATED_VISION) else 2
     merged = width * read(("spatial_merge_size",), config.first(("spatial_merge_size",), 1)) ** 2
@@ -276,4 +276,7 @@ def _vision(config: ModelConfig, vision: Mapping[str, Any], out: int) -> int:
     if "output_hidden_size" in vision:  # two convolutions, of 2 x 2 and 3 x 3, and a projection (Step3)
         wide = read(("output_hidden_size",))
         projector = 4 * width * wide + 9 * wide * 2 * wide + 2 * wide * out
+    if kind.startswith("glm4v"):  # the layers are as wide as the output; the merger has a gated part of the other width
+        wide, mlp = read(("out_hidden_size",), out), read(("out_hidden_size",), out)
+        projector = 4 * width * wide + wide**2 + 3 * wide * read(VISION_MLP)
     return depth * (4 * width**2 + matrices * width * mlp) + patch + projector

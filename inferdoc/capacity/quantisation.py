@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import translate
 from functools import cache
 from typing import Any, NamedTuple, NoReturn
 
-from inferdoc.capacity.model_config import ModelConfig
+from inferdoc.capacity.model_config import EXPERTS, ModelConfig
 from inferdoc.capacity.model_weights import WeightMatrix
 
 FORMATS: Mapping[str, tuple[str, float]] = {
@@ -31,7 +31,19 @@ METHODS: Mapping[str, str] = {
     "modelopt_mxfp8": "mxfp8",
 }
 """quant_method of a config.json -> the one format that it has."""
-EXCLUDED = ("ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "unquantized_modules")
+EXCLUDED = (
+    "ignore", "exclude_modules", "modules_to_not_convert", "ignored_layers", "unquantized_modules", "exclude",
+    "llm_int8_skip_modules",
+)  # fmt: skip
+LISTS = frozenset({
+    *EXCLUDED, "config_groups", "quantized_layers", "kv_cache_scheme", "dynamic", "extra_config",
+    "layer_quant_config", "global_quant_config", "sparsity_config", "weight_block_size", "producer", "transform_config",
+    "meta", "supported_types", "to_quant_block_names", "block_name_to_quantize", "exllama_config", "export",
+    "algo_config", "kv_cache_quant_config",
+})  # fmt: skip
+"""Keys of a quantization_config with a list or an object that are read, or that change no bytes of weights. Any other
+list or object may name layers or formats, and is refused."""
+QUARK = {"fp8_e4m3": "fp8", "int8": "int8", "uint8": "int8"}
 KV_FORMATS = {"fp8": "fp8", "fp8_e4m3": "fp8", "nvfp4": "nvfp4"}
 PREFIX = re.compile(r"^.*?(?=layers\.)|^(model|language_model|backbone|transformer|text_model)\.")
 RENAMED = (
@@ -104,11 +116,20 @@ class _Scheme:
 
     def __init__(self, config: ModelConfig, section: Mapping[str, Any]) -> None:
         self._config, self._section = config, section
+        for key, value in section.items():
+            if value and isinstance(value, list | Mapping) and key not in LISTS:
+                self._refuse(key, value)
+        for part in (section, section.get("sparsity_config")):
+            packed = part.get("format") if isinstance(part, Mapping) else part
+            if re.search("sparse|24", str(packed)):
+                self._refuse("format", packed)
         self._excluded = [each for key in EXCLUDED for each in self._names(key)]
         self.kv_dtype = self._kv()
         algorithm = str(section.get("quant_algo") or section.get("moe_quant_algo") or "").lower()
         self._layers: dict[str, str | tuple[str, float]] = {}
         self._used: set[str] = set()
+        self._targets: set[str] = set()
+        self._overrides: list[tuple[str, str | tuple[str, float] | None]] = []
         self._rest: str | tuple[str, float] = "bf16"
         if algorithm == "mixed_precision":
             self._mixed(section.get("quantized_layers"))
@@ -116,6 +137,7 @@ class _Scheme:
             self._rest = self._algorithm("quant_algo", algorithm, section)
         else:
             self._rest = self._method(str(section.get("quant_method") or "").lower())
+        self._overrides += self._own_formats()
 
     def format_of(self, matrix: WeightMatrix, base: str) -> str | tuple[str, float]:
         """The format of a matrix, base where quantisation does not reach it."""
@@ -130,12 +152,24 @@ class _Scheme:
             return base
         if self._rest == "mxfp4" and self._section.get("quant_method") == "mxfp4" and not matrix.routed:
             return base
-        if any(_matches(pattern, name) for pattern in self._excluded for name in names):
+        if any(self._reaches(pattern, name) for pattern in self._excluded for name in names):
             return base
+        for pattern, form in self._overrides:
+            if any(self._reaches(pattern, name) for name in names):
+                self._used.add(pattern)
+                return form or base
         return self._rest
+
+    def _reaches(self, pattern: str, name: str) -> bool:
+        found = _matched(pattern, name)
+        if 0 < found < 1:
+            self._refuse("ignore" if pattern in self._excluded else "targets", f"a part of {name}: {pattern}")
+        return found == 1
 
     def refuse_unused(self) -> None:
         """Refuse layers with a format of their own that no matrix of the model has."""
+        for target in sorted(self._targets - self._used):
+            self._refuse("config_groups.targets", target)
         for name in sorted(set(self._layers) - self._used):
             if name.startswith("layers.") or name == "mlp.experts":
                 self._refuse("quantized_layers", name)
@@ -148,13 +182,43 @@ class _Scheme:
         listed = self._section.get(key) or []
         if not isinstance(listed, list) or not all(isinstance(each, str) for each in listed):
             self._refuse(key, listed)
-        found = [_canonical(each) for each in listed]
-        for pattern in found:
-            try:
-                _compiled(pattern)
-            except re.error:
-                self._refuse(key, pattern)
-        return found
+        self._refuse_single_experts(key, listed)
+        return [self._pattern(key, _canonical(each)) for each in listed]
+
+    def _pattern(self, key: str, pattern: str) -> str:
+        try:
+            _compiled(pattern)
+        except re.error:
+            self._refuse(key, pattern)
+        return pattern
+
+    def _refuse_single_experts(self, key: str, names: Iterable[str]) -> None:
+        """The experts of a layer are one matrix here, so a list has to name all of them or none."""
+        named: dict[str, set[str]] = defaultdict(set)
+        for name in names:
+            if not name.startswith("re:") and (part := re.search(r"(.*\bexperts)\.(\d+)\b", name)):
+                named[part[1]].add(part[2])
+        for layer, experts in named.items():
+            if len(experts) < self._config.first(EXPERTS):
+                self._refuse(key, f"{len(experts)} experts of {layer}")
+
+    def _own_formats(self) -> Iterator[tuple[str, str | tuple[str, float] | None]]:
+        """Patterns of modules that GPTQModel (dynamic), AutoRound (extra_config) or Quark (layer_quant_config) gives a
+        format of their own, None for that of the unquantised weights; the first that matches counts."""
+        for key in ("dynamic", "extra_config", "layer_quant_config"):
+            entries = self._section.get(key) or {}
+            if not isinstance(entries, Mapping) or not all(isinstance(each, Mapping) for each in entries.values()):
+                self._refuse(key, entries)
+            self._refuse_single_experts(key, entries)
+            for name, entry in entries.items():
+                regular = key == "dynamic" or (key == "extra_config" and re.search(r"[*\\^$+]", name))
+                pattern = "re:" + re.sub(r"^[+-]:", "", name) if regular else _canonical(name)
+                form = None
+                if key == "layer_quant_config":
+                    form = self._quark(entry)
+                elif not name.startswith("-:") and entry.get("bits") not in (16, 32):
+                    form = self._packed({**self._section, **entry}, key)
+                yield self._pattern(key, pattern), form
 
     def _kv(self) -> str:
         scheme = self._section.get("kv_cache_quant_algo") or self._section.get("kv_cache_scheme")
@@ -188,29 +252,59 @@ class _Scheme:
         groups = self._section.get("config_groups")
         if isinstance(groups, Mapping) and groups:
             return self._group(groups)
-        bits = self._section.get("bits", self._section.get("w_bit", 4 if method in ("awq", "gptq") else None))
-        if method in ("awq", "gptq", "auto-round") and bits in (4, 8):
-            return ("int4", _grouped(4, self._section.get("group_size", 128))) if bits == 4 else "int8"
-        if method == "bitsandbytes":
-            return ("int4", 0.516) if self._section.get("load_in_4bit") else "int8"
+        if method in ("awq", "gptq", "auto-round"):
+            return self._packed(self._section, "bits")
+        if method == "quark" and isinstance(spec := self._section.get("global_quant_config"), Mapping):
+            return self._quark(spec) or "bf16"
+        if method == "bitsandbytes" and self._section.get("load_in_4bit"):  # a scale for 64 weights, of 32 or 8 bits
+            return "int4", 0.516 if self._section.get("bnb_4bit_use_double_quant") else 0.5625
+        if method == "bitsandbytes" and self._section.get("load_in_8bit"):
+            return "int8"
         return self._refuse("quant_method", method)
 
-    def _group(self, groups: Mapping[str, Any]) -> str | tuple[str, float]:
-        """Of compressed-tensors. Groups of different formats are refused."""
-        found = {self._of_group(group) for group in groups.values()}
-        if len(found) != 1:
-            self._refuse("config_groups", f"{len(found)} groups of different formats")
-        targets = [each for group in groups.values() for each in group.get("targets") or ["Linear"]]
-        if any(target != "Linear" for target in targets):
-            self._layers_by_target(targets, found.copy().pop())
-        return found.pop()
+    def _packed(self, section: Mapping[str, Any], key: str) -> str | tuple[str, float]:
+        """Of AWQ, GPTQ and AutoRound: weights in groups with a scale and a zero point."""
+        bits, size = (
+            section.get("bits", section.get("w_bit", 4)),
+            section.get("group_size", section.get("q_group_size", 128)),
+        )
+        kind = str(section.get("data_type") or "int")
+        if bits not in (4, 8):
+            self._refuse(key, f"{bits} bits")
+        if kind != "int":
+            known = {("nv_fp", "4", "16"): "nvfp4", ("mx_fp", "4", "32"): "mxfp4"}
+            return known.get((kind, str(bits), str(size))) or self._refuse("data_type", kind)
+        return f"int{bits}", _grouped(bits, size)
 
-    def _layers_by_target(self, targets: Sequence[str], form: str | tuple[str, float]) -> None:
-        known = [_canonical(target) for target in targets if target != "Linear"]
-        if not any("experts" in target for target in known):
-            self._refuse("config_groups.targets", targets)
-        # Of the targets that are named, those of the experts alone are known.
-        self._layers["mlp.experts"] = form
+    def _quark(self, spec: Mapping[str, Any]) -> str | tuple[str, float] | None:
+        """Of AMD Quark; None where it gives the weights no format."""
+        weight = spec.get("weight")
+        if weight is None:
+            return None
+        dtype, size = (weight.get("dtype"), weight.get("group_size")) if isinstance(weight, Mapping) else (weight, None)
+        if dtype in ("int4", "uint4"):
+            return "int4", _grouped(4, size)
+        if dtype == "fp4" and size == 32:
+            return "mxfp4"
+        return QUARK.get(str(dtype)) or self._refuse("weight", f"{dtype} in groups of {size}")
+
+    def _group(self, groups: Mapping[str, Any]) -> str | tuple[str, float]:
+        """Of compressed-tensors: a format for all linear layers, and those of the modules that are named."""
+        rest: set[str | tuple[str, float]] = set()
+        for group in groups.values():
+            form = self._of_group(group)
+            targets = group.get("targets") or ["Linear"]
+            for target in targets if isinstance(targets, list) else [targets]:
+                if target == "Linear":
+                    rest.add(form)
+                elif isinstance(target, str):
+                    self._targets.add(self._pattern("config_groups.targets", _canonical(target)))
+                    self._overrides.append((_canonical(target), form))
+                else:
+                    self._refuse("config_groups.targets", target)
+        if len(rest) > 1:
+            self._refuse("config_groups", f"{len(rest)} formats of all linear layers")
+        return rest.pop() if rest else "bf16"
 
     def _of_group(self, group: object) -> str | tuple[str, float]:
         weights = group.get("weights") if isinstance(group, Mapping) else None
@@ -224,7 +318,7 @@ class _Scheme:
                 "group_size", size
             )
         if bits == 8:
-            return "int8"
+            return "int8", _grouped(8, size)
         return ("int4", _grouped(4, size)) if bits == 4 else self._refuse("num_bits", bits)
 
 
@@ -267,9 +361,21 @@ def _compiled(pattern: str) -> re.Pattern[str]:
     return re.compile(rf"(.*\.)?{within}(\..*)?\Z")
 
 
-def _matches(pattern: str, name: str) -> bool:
-    """Whether a pattern names a module or one that holds it."""
+@cache
+def _matched(pattern: str, name: str) -> float:
+    """The share of a module that a pattern names, or that is in a module which it names."""
     if not pattern.startswith("re:"):
-        return _compiled(pattern).match(name) is not None
-    original = (name, name.replace("mlp", "block_sparse_moe"), name.replace("self_attn", "attn"))
-    return any(_compiled(pattern).match(each) for one in original for each in (f"model.{one}", f"model.{one}.weight"))
+        return float(_compiled(pattern).match(name) is not None)
+    others = (("mlp", "block_sparse_moe"), ("self_attn", "attn"), ("shared_experts", "shared_expert"))
+    names = [f"model.{each}" for each in (name, *(name.replace(*other) for other in others))]
+    if any(_compiled(pattern).match(each + end) for each in names for end in ("", ".weight")):
+        return 1.0
+    if not name.endswith("experts"):
+        return 0.0
+    inner = "" if name.endswith("shared_experts") else ".0"
+    parts = (("gate_proj", "w1"), ("up_proj", "w3"), ("down_proj", "w2"))
+    found = [
+        any(_compiled(pattern).match(f"{each}{inner}.{part}") for each in names for part in spelled)
+        for spelled in parts
+    ]
+    return sum(found) / len(parts)

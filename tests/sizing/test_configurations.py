@@ -189,6 +189,41 @@ def test_the_cache_has_the_dtype_for_which_the_checkpoint_has_scales():
             {"quantization_config": {"quant_method": "hqq"}},
             "quantization_config.quant_method: 'hqq'",
         ),
+        *(
+            ("Mistral-7B-v0.1", {"quantization_config": {"quant_method": "gptq", "bits": 4} | section}, words)
+            for section, words in (
+                ({"modules_in_block_to_quantize": [["mlp.down_proj"]]}, "config.modules_in_block_to_quantize: "),
+                ({"sparsity_config": {"format": "sparse-24-bitmask"}}, "quantization_config.format: 'sparse-24"),
+                ({"format": "marlin-24"}, "quantization_config.format: 'marlin-24'"),
+                ({"dynamic": {".*mlp.*": {"bits": 3}}}, "quantization_config.dynamic: '3 bits'"),
+                ({"data_type": "nf4"}, "quantization_config.data_type: 'nf4'"),
+                ({"quant_method": "bitsandbytes"}, "quantization_config.quant_method: 'bitsandbytes'"),
+            )
+        ),
+        *(
+            ("MiMo-V2-Flash", {"quantization_config": {"quant_method": "compressed-tensors"} | section}, words)
+            for section, words in (
+                (
+                    {
+                        "ignore": ["model.layers.3.mlp.experts.7.down_proj"],
+                        "config_groups": {"group_0": {"weights": {"num_bits": 8, "type": "float"}}},
+                    },
+                    "quantization_config.ignore: '1 experts of model.layers.3.mlp.experts'",
+                ),
+                (
+                    {
+                        "config_groups": {
+                            "group_0": {
+                                "targets": [r"re:.*experts\.\d+\.(gate|up)_proj$"],
+                                "weights": {"num_bits": 8, "type": "float"},
+                            }
+                        }
+                    },
+                    "a part of layers.1.mlp.experts",
+                ),
+            )
+        ),
+        ("gemma-3-27b-it", {"model_type": "gemma9"}, 'model_type: "gemma9" is not known'),
         ("MiMo-V2-Flash", {"hybrid_layer_pattern": [2] * 48}, "hybrid_layer_pattern: '2'"),
         ("NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", {"hybrid_override_pattern": "M" * 51 + "Z"}, "hybrid_override_pattern"),
     ],
@@ -212,7 +247,8 @@ def test_a_key_that_changes_nothing_is_let_through(keys):
         # 6.98e9 of 7.24e9 weights in linear layers; embedding and lm_head in 16 bits.
         ({"quant_method": "fp8"}, 6.98 + 0.52),
         ({"quant_method": "awq", "bits": 4, "group_size": 128}, 6.98 * 0.5195 + 0.52),
-        ({"quant_method": "gptq", "bits": 8}, 6.98 + 0.52),
+        # A scale of 16 bits and a zero point of 8 for each 128 weights.
+        ({"quant_method": "gptq", "bits": 8}, 6.98 * (1 + 3 / 128) + 0.52),
         ({"quant_method": "compressed-tensors", "ignore": ["lm_head"], "config_groups": {"group_0": {
             "targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}}}}, 6.98 * 0.578 + 0.52),
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
@@ -227,11 +263,52 @@ def test_a_key_that_changes_nothing_is_let_through(keys):
         ({"quant_algo": "MIXED_PRECISION", "quantized_layers": {
             f"model.layers.{layer}.mlp.{part}_proj": {"quant_algo": "FP8"}
             for layer in range(32) for part in ("gate", "up", "down")}}, 5.64 + 1.34 * 2 + 0.52),
+        # A scale of 32 bits for each 64 weights, unless the scales are quantised too.
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 6.98 * 0.5625 + 0.52),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True,
+          "llm_int8_skip_modules": ["lm_head", "self_attn"]}, 5.64 * 0.516 + 1.34 * 2 + 0.52),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"lm_head": {}, "-:.*attn.*": {}}},
+         5.64 * 0.5195 + 1.34 * 2 + 0.52),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {r"+:.*\.self_attn\..*": {"bits": 8}}},
+         5.64 * 0.5195 + 1.34 * (1 + 3 / 128) + 0.52),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 128, "extra_config": {
+            f"model.layers.{layer}.self_attn.{part}_proj": {"bits": 16, "data_type": "float"}
+            for layer in range(32) for part in "qkvo"}}, 5.64 * 0.5195 + 1.34 * 2 + 0.52),
+        ({"quant_method": "auto-round", "bits": 4, "group_size": 16, "data_type": "nv_fp"}, 6.98 * 0.5625 + 0.52),
+        ({"quant_method": "quark", "exclude": ["lm_head"], "layer_quant_config": {
+            "*self_attn*": {"weight": {"dtype": "fp8_e4m3"}}},
+          "global_quant_config": {"weight": {"dtype": "fp4", "group_size": 32}}}, 5.64 * 0.53125 + 1.34 + 0.52),
+        ({"quant_method": "compressed-tensors", "ignore": ["lm_head"], "config_groups": {
+            "group_0": {"targets": ["re:.*self_attn.*"], "weights": {"num_bits": 8, "type": "float"}},
+            "group_1": {"targets": ["re:.*mlp.*"], "weights": {"num_bits": 4, "type": "float", "group_size": 16}}}},
+         5.64 * 0.5625 + 1.34 + 0.52),
     ],
 )  # fmt: skip
 def test_quantisation_reaches_what_the_checkpoint_says(section, gigabytes):
     found = changed("Mistral-7B-v0.1", quantization_config=section).published
     assert (found.dense + found.routed) / 1e9 == pytest.approx(gigabytes, rel=1e-2)
+
+
+def test_modules_of_other_models_have_their_parameters():
+    """Qwen2-VL: a tower of 1,280 whose hidden_size is that of the language model. GLM-4.1V: its layers are as wide as
+    the output. A reranker has no output layer. Llama Guard 4 lists no layers with experts."""
+    qwen = {"hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28, "num_key_value_heads": 4}
+    glm = {"hidden_size": 4096, "num_hidden_layers": 40, "num_attention_heads": 32, "num_key_value_heads": 2}
+    reranker = {"hidden_size": 4096, "num_hidden_layers": 36, "num_attention_heads": 32, "num_key_value_heads": 8}
+    guard = {"hidden_size": 5120, "num_hidden_layers": 48, "num_attention_heads": 40, "num_key_value_heads": 8}
+    vision = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4, "temporal_patch_size": 2}
+    tower = {"depth": 24, "hidden_size": 1536, "intermediate_size": 13696, "out_hidden_size": 4096}
+    merge = {"patch_size": 14, "spatial_merge_size": 2}
+    for name, keys, parameters in (
+        ("qwen2_vl", {**qwen, "vocab_size": 152064, "intermediate_size": 18944, "vision_config": vision | merge},
+         8.29e9),
+        ("glm4v", {**glm, "vocab_size": 151552, "intermediate_size": 13696, "vision_config": tower | merge}, 10.29e9),
+        ("qwen3", {**reranker, "vocab_size": 151665, "intermediate_size": 12288,
+                   "architectures": ["Qwen3ForSequenceClassification"]}, 7.57e9),
+        ("llama4_text", {**guard, "vocab_size": 202048, "intermediate_size": 8192, "head_dim": 128,
+                         "num_local_experts": 16, "num_experts_per_tok": 1, "moe_layers": []}, 11.1e9),
+    ):  # fmt: skip
+        assert shape_of(name, {"model_type": name, **keys}).parameters == pytest.approx(parameters, rel=2e-2), name
 
 
 def index_of(folder, layers, total):
