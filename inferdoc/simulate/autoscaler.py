@@ -5,17 +5,62 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 import msgspec
 import numpy as np
 
+from inferdoc.simulate.gateway import Gateway
 from inferdoc.simulate.pod import Pod, engine_config, step_time
-from inferdoc.simulate.scenario import FaultSpec, PoolSpec, Stream
+from inferdoc.simulate.request import EngineRequest
+from inferdoc.simulate.router import Router
+from inferdoc.simulate.scenario import FaultSpec, PoolSpec, Scenario, Stream
 from inferdoc.simulate.surroundings import ScalerSpec
+from inferdoc.simulate.workload import Traffic
 
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import SimulatedFleet
+
+class FleetHandle(Protocol):
+    """now: s of the simulation; hot_pods: those whose clocks follow from heat; late_share, late_by: share of the
+    handovers that come so many seconds late."""
+
+    scenario: Scenario
+    now: float
+    pods: list[Pod]
+    router: Router
+    gateway: Gateway
+    traffic: list[Traffic]
+    hot_pods: list[Pod]
+    late_share: float
+    late_by: float
+
+    @property
+    def scalers(self) -> Sequence[Autoscaler]:
+        """The autoscalers of its pools."""
+
+    def pod(self, name: str) -> Pod:
+        """The pod of this name."""
+
+    def add_pod(self, pool: str, ready: bool = True) -> Pod:
+        """One more pod of a pool."""
+
+    def renew(self, pool: str, generation: int, flags: dict[str, Any], version: str | None) -> None:
+        """Pods of a pool that are added from now on belong to another generation, with these settings changed."""
+
+    def replace(self, old: Pod, new: Pod) -> None:
+        """The name of the old pod means the new one from now on."""
+
+    def lose(self, requests: list[EngineRequest], now: float) -> None:
+        """Requests that went down with their process."""
+
+    def take_out(self, pod: Pod, when: float) -> None:
+        """The router notices at `when` that the pod is dead."""
+
+    def stop(self, pod: Pod, now: float, shutdown: float) -> None:
+        """A planned end."""
+
+    def stop_when_idle(self, pod: Pod, for_good: bool) -> None:
+        """A drained pod stops once it has nothing left to do."""
+
 
 BATCH_STEP = 0.05
 """Seconds per step up to which a batch still counts as healthy: 50 ms per token (20 tokens/s for each reader)."""
@@ -66,7 +111,7 @@ class Autoscaler:
     up-window, the largest of the down-window; within the limits. New pods are ready after the cold start of the pool,
     pods without a GPU never; the newest go first."""
 
-    def __init__(self, fleet: SimulatedFleet, pool: PoolSpec) -> None:
+    def __init__(self, fleet: FleetHandle, pool: PoolSpec) -> None:
         assert pool.scaler is not None
         self.pool = pool
         self.spec: ScalerSpec = pool.scaler

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from math import ceil
-from typing import TYPE_CHECKING
 
+from inferdoc.simulate.autoscaler import FleetHandle
 from inferdoc.simulate.pod import Pod
 from inferdoc.simulate.scenario import FaultSpec
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.fleet import SimulatedFleet
 
 
 @dataclass
@@ -28,7 +25,7 @@ class Rollouts:
     """tick(now) moves every rollout. A new pod loads for `after` seconds, then gets traffic; the pod that it replaces
     leaves the rotation, is drained for at most `seconds`, and gone. So the pool never has fewer ready pods."""
 
-    def __init__(self, fleet: SimulatedFleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         self._at_work: list[Rollout] = []
 
@@ -81,7 +78,7 @@ class Rollouts:
 GATEWAY_FAULTS = frozenset({"poll", "refresh", "router-cores", "gateway-timeout", "scaler"})
 
 
-def inject_gateway_fault(fleet: SimulatedFleet, fault: FaultSpec, begins: bool) -> None:
+def inject_gateway_fault(fleet: FleetHandle, fault: FaultSpec, begins: bool) -> None:
     """poll: `share` of the readings of the pods fail; refresh: `seconds` between two readings; router-cores: `cpu` of
     the cores it had are left; gateway-timeout: requests are cut after `seconds`; scaler: it reads `metric`, aims at
     `target`, may set at most `most`, waits for `window` s before it scales down."""
@@ -115,7 +112,7 @@ class Crashes:
     """tick(now) moves every container that a fault has in its grip. seconds: of a fault `oom` how long memory takes to
     fill, of a fault `crash` how long each process lives."""
 
-    def __init__(self, fleet: SimulatedFleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         self._at_work: dict[str, tuple[FaultSpec, float]] = {}
         self._starts: dict[str, float] = {}
@@ -182,7 +179,7 @@ ROLLED = frozenset({"rollout", "grow"})
 class Schedule:
     """apply(now) does what is due. An `until` undoes what its fault did."""
 
-    def __init__(self, fleet: SimulatedFleet) -> None:
+    def __init__(self, fleet: FleetHandle) -> None:
         self._fleet = fleet
         due: list[tuple[float, int, FaultSpec, bool]] = []
         for number, fault in enumerate(fleet.scenario.faults):

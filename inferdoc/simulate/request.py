@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from inferdoc.simulate.blocks import AllocatedBlocks, Key
-
-if TYPE_CHECKING:
-    from inferdoc.simulate.engine import Engine
 
 
 class RequestState(IntEnum):
@@ -27,12 +24,24 @@ class RequestState(IntEnum):
     GRAMMAR = 7
 
 
+class KvKeeper(Protocol):
+    """The engine that a request lives in, as far as a request needs to know it."""
+
+    hung: bool
+
+    def abort(self, request: EngineRequest, now: float) -> None:
+        """Its client is gone."""
+
+    def free_later(self, request: EngineRequest, now: float) -> None:
+        """Its KV was read elsewhere and may go."""
+
+
 @dataclass(slots=True)
 class Handoff:
     """KV that a prefill engine keeps for a decode engine. request, reader: the two legs; known: the decode engine sends
     heartbeats for it."""
 
-    source: Engine
+    source: KvKeeper
     request: EngineRequest
     reader: EngineRequest
     known: bool = False
@@ -72,7 +81,7 @@ class EngineRequest:
     state: RequestState = RequestState.NEW
     blocks: AllocatedBlocks = field(default_factory=AllocatedBlocks)
     handoff: Handoff | None = None
-    engine: Engine | None = None
+    engine: KvKeeper | None = None
     logprobs: bool = False
     structured: bool = False
     failed: bool = False
@@ -94,7 +103,7 @@ class EngineRequest:
         return self.prompt + self.base + clock - self.clock0
 
 
-def prepare(request: EngineRequest, source: Engine, reader: EngineRequest) -> None:
+def prepare(request: EngineRequest, source: KvKeeper, reader: EngineRequest) -> None:
     """Tie a prefill request to the decode request that will read its KV."""
     handoff = Handoff(source, request, reader)
     request.handoff = handoff
