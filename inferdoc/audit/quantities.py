@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from inferdoc.audit.window_data import BUSY_CLOCK, Watched, mean_of_rows
-from inferdoc.capacity.step_time import DRAFT_COST, expected_tokens
+from inferdoc.capacity.step_time import DRAFT_COST, chance_of, expected_tokens
 from inferdoc.catalogue.slo import limits
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.view import Unit
@@ -57,14 +58,14 @@ def compute_bound_batch(watched: Watched, unit: Unit) -> float:
     return nominal * MBU_DECODE / MFU_PREFILL if nominal else watched.number("spec_crossover_tokens")
 
 
-def _speedup(watched: Watched, unit: Unit) -> Amount:
+def _speedup(watched: Watched, unit: Unit, draft_cost: float = DRAFT_COST) -> Amount:
     """Tokens per verification step over its time in steps without drafts: E / (r + k c). r: a step over k + 1 times the
-    tokens is longer only past the batch from which on arithmetic binds."""
+    tokens is longer only past the batch from which on arithmetic binds; draft_cost: c, 0 of n-gram lookup."""
     tokens, draft = watched.values(unit, "spec_acceptance_length"), watched.values(unit, "spec_draft_length")
     running = watched.values(unit, "running")
     if tokens is None or draft is None or running is None:
         return None
-    return np.asarray(tokens / (longer_step(watched, unit, running, draft) + draft * DRAFT_COST))
+    return np.asarray(tokens / (longer_step(watched, unit, running, draft) + draft * draft_cost))
 
 
 def longer_step(watched: Watched, unit: Unit, running: np.ndarray | float, draft: np.ndarray | float) -> np.ndarray:
@@ -76,11 +77,8 @@ def longer_step(watched: Watched, unit: Unit, running: np.ndarray | float, draft
 def best_draft(acceptance_length: float, draft: int) -> int:
     """Drafted tokens at which speculation yields most, of 0 to the present number, in a batch that memory binds: from
     the chance of a token that explains the accepted length, the same at every position."""
-    low, high = 0.0, 1.0
-    for _ in range(40):
-        middle = (low + high) / 2
-        low, high = (middle, high) if expected_tokens(middle, draft) < acceptance_length else (low, middle)
-    return max(range(draft + 1), key=lambda k: expected_tokens(high, k) / (1 + k * DRAFT_COST))
+    chance = chance_of(acceptance_length, draft)
+    return max(range(draft + 1), key=lambda k: expected_tokens(chance, k) / (1 + k * DRAFT_COST))
 
 
 def _best_draft(watched: Watched, unit: Unit) -> Amount:
@@ -244,15 +242,6 @@ def _comparable(watched: Watched, unit: Unit, other: Unit) -> bool:
     return True
 
 
-def _lookup_speedup(watched: Watched, unit: Unit) -> Amount:
-    """Speed with drafts that take no time (n-gram lookup) over that without, at the present acceptance."""
-    tokens, draft = watched.values(unit, "spec_acceptance_length"), watched.values(unit, "spec_draft_length")
-    running = watched.values(unit, "running")
-    if tokens is None or draft is None or running is None:
-        return None
-    return np.asarray(tokens / longer_step(watched, unit, running, draft))
-
-
 def _draft_batch(watched: Watched, unit: Unit) -> Amount:
     """Running requests up to which a step verifies drafts of the present length without becoming longer."""
     draft = middle(watched, unit, "spec_draft_length")
@@ -264,10 +253,6 @@ def _gpus_per_engine(watched: Watched, unit: Unit) -> Amount:
     return None if count is None else float(count)
 
 
-def _scrape_interval(watched: Watched, unit: Unit) -> Amount:
-    return watched.view.frame.grid.interval_ms / 1000
-
-
 def clock_over_peers(watched: Watched, unit: Unit) -> Amount:
     """Clock of a pod's GPUs while they work, over that of the fastest pod of its pool, float64[T]."""
     own = watched.values(unit, BUSY_CLOCK)
@@ -275,10 +260,6 @@ def clock_over_peers(watched: Watched, unit: Unit) -> Amount:
         return None
     fastest = watched.fastest_clock[unit.member.pool]
     return np.asarray(own / np.where(fastest > 0, fastest, np.nan))
-
-
-def _pods_serving(watched: Watched, pool: Pool) -> Amount:
-    return float(len(serving(watched, pool)))
 
 
 def middle(watched: Watched, unit: Unit, signal: str) -> float | None:
@@ -364,7 +345,7 @@ QUANTITIES: Mapping[str, Quantity] = {
         "Speed with drafts that take no time, of that without,",
         "ratio",
         ("spec_acceptance_length", "spec_draft_length", "running"),
-        _lookup_speedup,
+        partial(_speedup, draft_cost=0.0),
     ),
     "draft_batch": Quantity(
         "Running requests up to which drafts are verified for free", "requests", ("spec_draft_length",), _draft_batch
@@ -387,7 +368,9 @@ QUANTITIES: Mapping[str, Quantity] = {
     "pool_peak_use": Quantity(
         "Use of the pool at its busiest twentieth", "ratio", USE_INPUTS, of_pool=peak_use, optional=USE_OPTIONAL
     ),
-    "pods_serving": Quantity("Pods with traffic", "pods", (), of_pool=_pods_serving),
+    "pods_serving": Quantity(
+        "Pods with traffic", "pods", (), of_pool=lambda watched, pool: float(len(serving(watched, pool)))
+    ),
     "hits_times_pods": Quantity(
         "Prefix hits over chance (one in the number of pods)", "times", ("prefix_hit_ratio",), of_pool=_hits_times_pods
     ),
@@ -416,7 +399,9 @@ QUANTITIES: Mapping[str, Quantity] = {
         (BUSY_CLOCK,),
         clock_over_peers,
     ),
-    "scrape_interval": Quantity("Time between two scrapes", "s", (), _scrape_interval),
+    "scrape_interval": Quantity(
+        "Time between two scrapes", "s", (), lambda watched, _: watched.view.frame.grid.interval_ms / 1000
+    ),
     "drafts_over_room": Quantity(
         "Tokens of a verification step, over those from which on arithmetic binds,",
         "times",

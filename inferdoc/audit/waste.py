@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -113,12 +114,21 @@ def _unit_mean(watched: Watched, unit: Unit, name: str) -> float | None:
     return float(np.mean(seen)) if len(seen) else None
 
 
-def _slowed_by_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
+def _busy_gpus(
+    watched: Watched, units: Sequence[Unit], share_of: Callable[[Watched, Unit], float | None]
+) -> float | None:
+    """GPUs x busy share x a share of each unit's time, which is None where it is not visible."""
+
     def measure_unit(unit: Unit) -> float | None:
-        speed = _unit_mean(watched, unit, "speculation_speedup")
-        return None if speed is None else weight(watched, unit) * busy_share(watched, unit) * max(0.0, 1.0 - speed)
+        share = share_of(watched, unit)
+        return None if share is None else weight(watched, unit) * busy_share(watched, unit) * share
 
     return _sum(map(measure_unit, units))
+
+
+def _slowed_by_drafts(watched: Watched, unit: Unit) -> float | None:
+    speed = _unit_mean(watched, unit, "speculation_speedup")
+    return None if speed is None else max(0.0, 1.0 - speed)
 
 
 def rejected_drafts(watched: Watched, unit: Unit) -> float | None:
@@ -130,14 +140,6 @@ def rejected_drafts(watched: Watched, unit: Unit) -> float | None:
     running = middle(watched, unit, "running") or 0.0
     whole = longer_step(watched, unit, running, draft) + draft * DRAFT_COST
     return float((whole - 1.0) / whole * (1.0 - accepted))
-
-
-def _rejected_drafts(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def measure_unit(unit: Unit) -> float | None:
-        share = rejected_drafts(watched, unit)
-        return None if share is None else weight(watched, unit) * busy_share(watched, unit) * share
-
-    return _sum(map(measure_unit, units))
 
 
 def recomputing(watched: Watched, unit: Unit) -> np.ndarray | None:
@@ -165,13 +167,11 @@ def _caching_off(watched: Watched, unit: Unit) -> bool:
     return value.lower() == "false"
 
 
-def _recompute(watched: Watched, units: Sequence[Unit]) -> float | None:
-    return _mean_gpus(watched, units, lambda unit: recomputing(watched, unit))
-
-
-def _mean_gpus(watched: Watched, units: Sequence[Unit], share: Callable[[Unit], np.ndarray | None]) -> float | None:
+def _mean_gpus(
+    watched: Watched, units: Sequence[Unit], share_of: Callable[[Watched, Unit], np.ndarray | None]
+) -> float | None:
     def measure_unit(unit: Unit) -> float | None:
-        row = share(unit)
+        row = share_of(watched, unit)
         return None if row is None else weight(watched, unit) * float(np.mean(row))
 
     return _sum(map(measure_unit, units))
@@ -187,8 +187,11 @@ def missing(watched: Watched, unit: Unit, expected: float) -> np.ndarray | None:
     return prompt_time(watched, unit, max(0.0, expected - hits) * prompts, extra=False)
 
 
-def _misses(watched: Watched, units: Sequence[Unit], expected: float | None) -> float | None:
-    return None if expected is None else _mean_gpus(watched, units, lambda unit: missing(watched, unit, expected))
+def _misses(
+    watched: Watched, units: Sequence[Unit], hits: Callable[[Watched, Sequence[Unit]], float | None]
+) -> float | None:
+    expected = hits(watched, units)
+    return None if expected is None else _mean_gpus(watched, units, partial(missing, expected=expected))
 
 
 def hits_by_affinity(watched: Watched, units: Sequence[Unit]) -> float | None:
@@ -212,14 +215,6 @@ POSSIBLE_HITS: Mapping[str, Callable[[Watched, Sequence[Unit]], float | None]] =
 """By the formula of waste that counts misses: what could have hit."""
 
 
-def _misses_by_chance(watched: Watched, units: Sequence[Unit]) -> float | None:
-    return _misses(watched, units, hits_by_affinity(watched, units))
-
-
-def _misses_of_router(watched: Watched, units: Sequence[Unit]) -> float | None:
-    return _misses(watched, units, hits_of_router(watched, units))
-
-
 def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:
     def measure_unit(unit: Unit) -> float | None:
         running, waiting = middle(watched, unit, "running"), middle(watched, unit, "waiting")
@@ -232,20 +227,14 @@ def _queue_for_nothing(watched: Watched, units: Sequence[Unit]) -> float | None:
     return _sum(map(measure_unit, units))
 
 
-def _waiting_ranks(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def measure_unit(unit: Unit) -> float | None:
-        balance = middle(watched, unit, "eplb_balancedness")
-        return None if balance is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - balance)
-
-    return _sum(map(measure_unit, units))
+def _waiting_ranks(watched: Watched, unit: Unit) -> float | None:
+    balance = middle(watched, unit, "eplb_balancedness")
+    return None if balance is None else 1.0 - balance
 
 
-def _lower_clock(watched: Watched, units: Sequence[Unit]) -> float | None:
-    def measure_unit(unit: Unit) -> float | None:
-        share = _unit_mean(watched, unit, "clock_over_peers")
-        return None if share is None else weight(watched, unit) * busy_share(watched, unit) * (1.0 - share)
-
-    return _sum(map(measure_unit, units))
+def _lower_clock(watched: Watched, unit: Unit) -> float | None:
+    share = _unit_mean(watched, unit, "clock_over_peers")
+    return None if share is None else 1.0 - share
 
 
 def _idler_role(watched: Watched, units: Sequence[Unit]) -> float | None:
@@ -262,24 +251,36 @@ def _idler_role(watched: Watched, units: Sequence[Unit]) -> float | None:
 
 WASTES: Mapping[str, Waste] = {
     "surplus_replicas": Waste("replicas - those that carry the peak at 60 % use (at least 2), x GPUs", _surplus),
-    "slowed_by_drafts": Waste("GPUs x busy share x (1 - speed with drafts over speed without)", _slowed_by_drafts),
-    "rejected_drafts": Waste("GPUs x busy share x share of a step spent drafting x drafts rejected", _rejected_drafts),
+    "slowed_by_drafts": Waste(
+        "GPUs x busy share x (1 - speed with drafts over speed without)",
+        partial(_busy_gpus, share_of=_slowed_by_drafts),
+    ),
+    "rejected_drafts": Waste(
+        "GPUs x busy share x share of a step spent drafting x drafts rejected",
+        partial(_busy_gpus, share_of=rejected_drafts),
+    ),
     "recompute": Waste(
         "GPUs x share of time for preemptions/s x (prompt + answer / requests running, with prefix caching at most as "
         "long as an answer)",
-        _recompute,
+        partial(_mean_gpus, share_of=recomputing),
     ),
     "misses_by_chance": Waste(
-        "GPUs x share of time for (hits x pods, at most 80 %, - hits) x prompt tokens/s", _misses_by_chance
+        "GPUs x share of time for (hits x pods, at most 80 %, - hits) x prompt tokens/s",
+        partial(_misses, hits=hits_by_affinity),
     ),
     "misses_of_router": Waste(
-        "GPUs x share of time for (hits the router expects - hits) x prompt tokens/s", _misses_of_router
+        "GPUs x share of time for (hits the router expects - hits) x prompt tokens/s",
+        partial(_misses, hits=hits_of_router),
     ),
     "queue_for_nothing": Waste(
         "GPUs x busy share x waiting requests that would fit / (running + those)", _queue_for_nothing
     ),
-    "lower_clock": Waste("GPUs x busy share x (1 - clock over that of the fastest pod)", _lower_clock),
+    "lower_clock": Waste(
+        "GPUs x busy share x (1 - clock over that of the fastest pod)", partial(_busy_gpus, share_of=_lower_clock)
+    ),
     "idler_role": Waste("GPUs of the idler role x (1 - its use over that of the busier one)", _idler_role),
-    "waiting_ranks": Waste("GPUs x busy share x (1 - mean over max load of the ranks)", _waiting_ranks),
+    "waiting_ranks": Waste(
+        "GPUs x busy share x (1 - mean over max load of the ranks)", partial(_busy_gpus, share_of=_waiting_ranks)
+    ),
 }
 """By the names that states use."""

@@ -20,7 +20,7 @@ from inferdoc.fleet.members import Pool
 from inferdoc.forecast.capacity import SPREAD, Verdict, crossing, left_for_good, twice_low_load
 from inferdoc.sizing.model import Predicted
 from inferdoc.slo.model import Objective, objectives
-from inferdoc.words import figure, how_many
+from inferdoc.words import figure, how_many, some
 
 TAIL_REQUESTS = 1000
 """A p99 of fewer rests on less than ten of them (reference: capacity, section G, from the field guide to sizing)."""
@@ -166,9 +166,7 @@ def cautions(curve: Curve) -> Iterator[str]:
 
 
 def _files(levels: Sequence[LoadLevel]) -> str:
-    files = list(dict.fromkeys(level.file for level in levels))
-    more = f" and {len(files) - 2} more" if len(files) > 2 else ""
-    return ", ".join(files[:2]) + more
+    return some(list(dict.fromkeys(level.file for level in levels)), 2)
 
 
 def marks(level: LoadLevel) -> list[str]:

@@ -194,18 +194,14 @@ class ShareDifference:
     needed: int
 
 
-def z_of(looks: int) -> float:
-    """Standard normal quantile of the interval's ends where it may be looked at several times: 5 % / looks each."""
-    return NormalDist().inv_cdf(1 - ONE_SIDED / looks)
-
-
 def compared(
     counts: ArmCounts, margin: float, looks: int, at_most: tuple[float, float] | None = None
 ) -> ShareDifference:
-    """counts: both groups have events; at_most: how many of the events of each group are independent at most (of gaps
-    between tokens: the requests)."""
+    """counts: both groups have events; looks: each end of the interval takes 5 % / looks; at_most: how many of the
+    events of each group are independent at most (of gaps between tokens: the requests)."""
     (bad, of), (bad_stable, of_stable) = counts.totals
-    z, design = z_of(looks), design_effect(counts)
+    z = NormalDist().inv_cdf(1 - ONE_SIDED / looks)
+    design = design_effect(counts)
     sizes = of / design, of_stable / design
     if at_most is not None:
         sizes = min(sizes[0], at_most[0]), min(sizes[1], at_most[1])

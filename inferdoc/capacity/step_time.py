@@ -118,13 +118,18 @@ def break_even_tokens(draft_length: float, draft_cost: float) -> float:
     return 1.0 + draft_length * draft_cost
 
 
-def break_even_chance(draft_length: int, draft_cost: float) -> float:
-    """The chance of a drafted token to be accepted at which speculation breaks even, by bisection. 0..1."""
-    target, low, high = break_even_tokens(draft_length, draft_cost), 0.0, 1.0
+def chance_of(tokens: float, draft_length: int) -> float:
+    """The chance of a drafted token to be accepted at which a step yields so many tokens, by bisection. 0..1."""
+    low, high = 0.0, 1.0
     for _ in range(40):
         middle = (low + high) / 2
-        low, high = (middle, high) if expected_tokens(middle, draft_length) < target else (low, middle)
+        low, high = (middle, high) if expected_tokens(middle, draft_length) < tokens else (low, middle)
     return high
+
+
+def break_even_chance(draft_length: int, draft_cost: float) -> float:
+    """The chance of a drafted token to be accepted at which speculation breaks even. 0..1."""
+    return chance_of(break_even_tokens(draft_length, draft_cost), draft_length)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ def output_folder(default: str) -> options.Decorator:
         "folder",
         type=FOLDER,
         default=Path(default),
-        show_default=True,
         metavar="DIR",
         help="Folder of the generated files.",
     )
@@ -55,7 +54,6 @@ RULE_SET = click.option(
     "rule_set",
     type=click.Choice(["pages", "standard", "full"]),
     default="full",
-    show_default=True,
     help="pages: what wakes someone; standard: and the usual tickets; full: every cause.",
 )
 
@@ -158,7 +156,7 @@ def test(folder: Path, names: tuple[str, ...]) -> int:
 @OUT
 @click.argument("inputs", nargs=-1, metavar="[PATH]...")
 @options.source_options
-@click.option("--since", default="6h", show_default=True, metavar="DURATION", help="How far back a server is read.")
+@click.option("--since", default="6h", metavar="DURATION", help="How far back a server is read.")
 @click.option("--rules", "others", multiple=True, type=PATH, metavar="FILE", help="A rule file to put beside ours.")
 @click.option("--cold", is_flag=True, help="Without the history before an incident, as after an install.")
 @click.option("-v", "--verbose", is_flag=True, help="Every alert of every recording.")
@@ -189,10 +187,8 @@ def backtest(inputs: tuple[str, ...], **params: Any) -> int:
 @OUT
 @click.argument("path", required=False, metavar="[PATH]")
 @options.source_options
-@click.option("--since", default="6h", show_default=True, metavar="DURATION", help="How far back a server is read.")
-@click.option(
-    "--until", default="latest", show_default=True, metavar="TIME", help="The last evaluation: a time, latest."
-)
+@click.option("--since", default="6h", metavar="DURATION", help="How far back a server is read.")
+@click.option("--until", default="latest", metavar="TIME", help="The last evaluation: a time, latest.")
 @click.option("--blocks", required=True, type=FOLDER, metavar="FOLDER", help="Where the blocks are written to.")
 def backfill(path: str | None, **params: Any) -> int:
     """Give the rules a past: write what they would have recorded of raw samples, as blocks of a Prometheus.

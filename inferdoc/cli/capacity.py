@@ -51,7 +51,6 @@ COUNT = click.IntRange(min=1, max=10_000_000)
     "--server",
     type=click.Choice(["vllm", "sglang", "trtllm"]),
     default="vllm",
-    show_default=True,
     help="Server that runs the model.",
 )
 @click.option("--max-num-seqs", type=COUNT, metavar="N", help="vLLM flag (default: as vLLM).")
@@ -73,9 +72,7 @@ COUNT = click.IntRange(min=1, max=10_000_000)
 @click.option("--safety", type=float, metavar="FACTOR", help="Factor on the rate (default 1.5).")
 @click.option("--like", metavar="POOL", help="Live pool from which lengths, rate and hit rate are read.")
 @options.source_options
-@click.option(
-    "--history", default="1d", show_default=True, metavar="DURATION", help="History to read from the pool in --like."
-)
+@click.option("--history", default="1d", metavar="DURATION", help="History to read from the pool in --like.")
 @click.option("--price", metavar="TIER=N,..", help="Price of a GPU-hour, overrides [prices.tiers]: h100-80=2.95.")
 @options.output("text", "json", "html")
 @click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number, and all assumptions.")
@@ -143,7 +140,6 @@ def size(**params: Any) -> int:
     "--by",
     type=click.Choice(["pool", "model", "tier", "tenant", "hour", "day"]),
     default="pool",
-    show_default=True,
     help="Row of the table.",
 )
 @click.option(
@@ -180,10 +176,10 @@ REPLICAS = "Replicas that count. Default: those of the peak, or of now where the
 @click.command("headroom", short_help="Report the headroom of pools: now, after a loss, over time.")
 @click.argument("pool", required=False)
 @options.source_options
-@click.option("--since", default="7d", show_default=True, metavar="DURATION", help="Time range whose peak counts.")
+@click.option("--since", default="7d", metavar="DURATION", help="Time range whose peak counts.")
 @options.window_end
-@click.option("--history", default="28d", show_default=True, metavar="DURATION", help="History of the forecast.")
-@click.option("--horizon", default="7d", show_default=True, metavar="DURATION", help="Forecast horizon.")
+@click.option("--history", default="28d", metavar="DURATION", help="History of the forecast.")
+@click.option("--horizon", default="7d", metavar="DURATION", help="Forecast horizon.")
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option("--namespace", metavar="NAME", help="Only pools of this namespace.")
 @per_pool("--replicas", "replicas", click.IntRange(1, 10_000), words=REPLICAS)
@@ -227,9 +223,7 @@ def headroom(**params: Any) -> int:
     help="Replicas of the benchmark (default 1). Requires --against.",
 )
 @options.source_options
-@click.option(
-    "--history", default="1d", show_default=True, metavar="DURATION", help="History to read from the pool in --against."
-)
+@click.option("--history", default="1d", metavar="DURATION", help="History to read from the pool in --against.")
 @options.output("text", "json")
 @click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number, and the files.")
 def bench(**params: Any) -> int:
@@ -262,7 +256,7 @@ def bench(**params: Any) -> int:
 @click.command("kv", short_help="Estimate the savings of prefix caching by cache size.")
 @click.argument("pool", required=False)
 @options.source_options
-@click.option("--history", default="1d", show_default=True, metavar="DURATION", help="History to read.")
+@click.option("--history", default="1d", metavar="DURATION", help="History to read.")
 @click.option("--host-gib", type=float, metavar="GIB", help="Host memory for the KV of one replica.")
 @click.option("--nvme-gib", type=float, metavar="GIB", help="NVMe for the KV of one replica.")
 @click.option("--nvme-gbps", type=float, metavar="N", help="Read bandwidth of NVMe per replica in GB/s (default 7).")
@@ -313,7 +307,7 @@ def kv(**params: Any) -> int:
     metavar="KEY=VALUE",
     help="Current setting that no metric shows: max-num-seqs, batch-tokens, chunk-tokens, router, accepted, kv-tokens.",
 )
-@click.option("--history", default="1h", show_default=True, metavar="DURATION", help="History to read.")
+@click.option("--history", default="1h", metavar="DURATION", help="History to read.")
 @options.GOOD_REQUEST
 @options.SERVED_MODEL
 @options.output("text", "json")

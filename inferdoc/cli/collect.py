@@ -45,16 +45,15 @@ SHORTEST_SECONDS = 0.1
 @click.option(
     "--http-sd-refresh", metavar="DURATION", help="Refresh interval of --http-sd (default: the configured one, or 60s)."
 )
-@click.option("--interval", default="15s", show_default=True, metavar="DURATION", help="Scrape interval.")
+@click.option("--interval", default="15s", metavar="DURATION", help="Scrape interval.")
 @options.most_series(250_000, "page")
-@click.option("--timeout", default="10s", show_default=True, metavar="DURATION", help="Scrape timeout.")
+@click.option("--timeout", default="10s", metavar="DURATION", help="Scrape timeout.")
 @options.STORE_TO_WRITE
 @click.option("--once", is_flag=True, help="Scrape every target once and exit.")
 @click.option("--duration", metavar="DURATION", help="Run time. Default: until stopped.")
 @click.option(
     "--retention",
     default="30d",
-    show_default=True,
     metavar="DURATION",
     help="Drop collected scrapes older than this; what was imported stays.",
 )
@@ -62,7 +61,6 @@ SHORTEST_SECONDS = 0.1
     "--retention-mb",
     type=click.IntRange(min=0),
     default=RETENTION_MB,
-    show_default=True,
     metavar="MB",
     help="Maximum store size; the oldest scrapes are dropped. 0: no limit.",
 )

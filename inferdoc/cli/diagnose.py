@@ -41,9 +41,12 @@ WATCH_SECONDS = 30.0
     "--fail-on",
     type=click.Choice(["critical", "warning", "info"]),
     default="info",
+    show_default=False,
     help="Lowest severity with exit code 1 (default: any).",
 )
-@click.option("-v", "--verbose", count=True, help="Every finding with evidence and changes; -vv: all details.")
+@click.option(
+    "-v", "--verbose", count=True, show_default=False, help="Every finding with evidence and changes; -vv: all details."
+)
 @options.named_sources("60s")
 @options.engine_options
 @click.option("--deep", is_flag=True, help="Full read of all pods (default: large fleets are scanned first).")

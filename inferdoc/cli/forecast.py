@@ -57,12 +57,12 @@ origin_options = options.stacked(
     click.option(
         "--input", "path", metavar="FILE|-", help="CSV `timestamp,value`, plain or gzip; - is standard input."
     ),
-    click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", show_default=True, help=KIND_HELP),
+    click.option("--kind", type=click.Choice(["amount", "rate"]), default="amount", help=KIND_HELP),
     options.source_options,
     click.option("--namespace", metavar="NAME", help="Only pools of this namespace."),
     click.option("--pool", metavar="NAME", help="Pool of the source, or name of the load in --input."),
     click.option("--load", type=click.Choice(LOADS), help="Unit of load. Default: by role of the pool."),
-    click.option("--history", default="28d", show_default=True, metavar="DURATION", help="History to read."),
+    click.option("--history", default="28d", metavar="DURATION", help="History to read."),
 )
 """--input, or a source and what of it."""
 
@@ -88,14 +88,12 @@ model_options = options.stacked(
         "--model",
         type=click.Choice(MODELS),
         default=MODELS[0],
-        show_default=True,
         help="Weighted combination, or one model by name.",
     ),
     click.option(
         "--arima-seconds",
         type=click.FloatRange(min=0),
         default=SETTLE_SECONDS,
-        show_default=True,
         help="Time limit of the ARIMA fit per pool; 0 disables ARIMA.",
     ),
 )
@@ -139,10 +137,8 @@ def origin(params: dict[str, Any], step: str = "5m") -> Any:
 
 @click.command("forecast", short_help="Forecast load with quantiles, or abstain with a reason.")
 @origin_options
-@click.option(
-    "--step", default="5m", show_default=True, metavar="DURATION", help="Length of a bin. Only with a source."
-)
-@click.option("--horizon", default="24h", show_default=True, metavar="DURATION", help="Forecast horizon: 15m, 24h, 7d.")
+@click.option("--step", default="5m", metavar="DURATION", help="Length of a bin. Only with a source.")
+@click.option("--horizon", default="24h", metavar="DURATION", help="Forecast horizon: 15m, 24h, 7d.")
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @options.output(*OUTPUTS)
 @click.option("--from", "begin", metavar="TIME", help="First step; later data are ignored. Default: after the data.")

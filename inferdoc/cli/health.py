@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -10,9 +10,6 @@ from inferdoc.cli import messages, options
 from inferdoc.cli.options import answer_from_source, print_answer
 from inferdoc.cli.streams import show
 from inferdoc.escaping import one_line
-
-if TYPE_CHECKING:
-    from inferdoc.catalogue.load import Catalogue
 
 
 @click.command("audit", short_help="Find persistent inefficiencies, highest cost first.")
@@ -26,6 +23,7 @@ if TYPE_CHECKING:
     "--fail-on",
     type=click.Choice(["warning", "info"]),
     default="info",
+    show_default=False,
     help="Lowest severity with exit code 1 (default: any).",
 )
 @click.option(
@@ -56,18 +54,14 @@ def audit(**params: Any) -> int:
     from inferdoc.report.audit import audit_html, audit_text
     from inferdoc.report.markdown import audit_markdown
 
-    config = options.configuration()
-    catalogue = options.catalogue(config)
     if params["for_tier"] is not None:
-        return _before_it_runs(params, catalogue)
-    source = options.source(config, params)
-    with options.working(f"reading {source.location}"):
-        answer = audited(source, config, catalogue, params)
+        return _before_it_runs(params)
+    answer, _ = answer_from_source(params, audited)
     print_answer(answer, params, audit_text, warnings=answer.source.warnings, markdown=audit_markdown, html=audit_html)
     return exit_code(answer, params["fail_on"])
 
 
-def _before_it_runs(params: dict[str, Any], catalogue: Catalogue) -> int:
+def _before_it_runs(params: dict[str, Any]) -> int:
     """Check manifests alone: 1 if a problem was found, 3 if no workload could be checked."""
     from inferdoc.audit.manifest import read_manifests
     from inferdoc.preflight.check import preflight
@@ -76,6 +70,7 @@ def _before_it_runs(params: dict[str, Any], catalogue: Catalogue) -> int:
         raise click.UsageError("--for-tier requires --manifest FILE")
     if params["output"] not in ("text", "json"):
         raise click.UsageError(f"--for-tier and -o {params['output']} are mutually exclusive; use -o text or json")
+    catalogue = options.catalogue(options.configuration())
     answer = preflight(read_manifests(params["manifests"]), params["for_tier"], catalogue)
     show(answer.to_json() + "\n" if params["output"] == "json" else answer.to_text(), coloured=False)
     return 1 if answer.problems else 0 if answer.checked else 3
@@ -105,12 +100,9 @@ def show_slo(**params: Any) -> int:
     from inferdoc.report.slo import as_json, as_text
     from inferdoc.slo.attainment import exit_code, shown
 
-    config = options.configuration()
-    source, catalogue = options.source(config, params), options.catalogue(config)
-    with options.working(f"reading {source.location}"):
-        report = shown(source, config, catalogue, params)
+    report, warnings = answer_from_source(params, shown)
     show(as_json(report) if params["output"] == "json" else as_text(report), coloured=False)
-    messages.warn(source.warnings)
+    messages.warn(warnings)
     return exit_code(report)
 
 
@@ -123,14 +115,12 @@ def show_slo(**params: Any) -> int:
     "--percentile",
     type=click.FloatRange(50, 99.99),
     default=99.0,
-    show_default=True,
     help="Share of requests within the target, in percent.",
 )
 @click.option(
     "--hours",
     type=click.FloatRange(0.5, 1.0),
     default=0.95,
-    show_default=True,
     help="Share of healthy hours in which the target is met.",
 )
 @options.output("toml", "yaml", "json")
@@ -142,7 +132,7 @@ def suggest(**params: Any) -> int:
     """
     from inferdoc.report.slo import as_json, as_toml, as_yaml
     from inferdoc.slo.attainment import chosen_pools, opened
-    from inferdoc.slo.suggest import Strictness, suggested_code, suggestions
+    from inferdoc.slo.suggest import Strictness, Suggestion, suggestions
 
     config = options.configuration()
     source, catalogue = options.source(config, params), options.catalogue(config)
@@ -152,14 +142,10 @@ def suggest(**params: Any) -> int:
     form = {"toml": as_toml, "yaml": as_yaml, "json": as_json}[params["output"]]
     show(form(found), coloured=False)
     messages.warn(source.warnings)
-    return suggested_code(found)
+    return 0 if any(isinstance(one, Suggestion) for one in found) else 3
 
 
-@click.group(
-    "baseline",
-    short_help="Manage stored baselines for windows without history.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group("baseline", short_help="Manage stored baselines for windows without history.")
 def baseline() -> None:
     """Stored baselines. `diagnose` uses one by itself where the source holds nothing before the window, and by name
     with --baseline NAME. It must be of the same pools (model, role, tier) and vLLM release."""
@@ -167,7 +153,7 @@ def baseline() -> None:
 
 @baseline.command("save", short_help="Save a healthy time range.")
 @options.source_options
-@click.option("--name", default="default", show_default=True, help="Name of the baseline.")
+@click.option("--name", default="default", help="Name of the baseline.")
 @click.option("--file", metavar="PATH", help="Output file instead of the baseline folder.")
 @click.option("--since", metavar="DURATION", help="How far back from --until: 15m, 1h, 2d (default 1h).")
 @click.option("--from", "begin", metavar="TIME", help="Start of the time range: RFC 3339 or Unix seconds.")
@@ -181,12 +167,9 @@ def save_baseline(**params: Any) -> int:
     """
     from inferdoc.judging.references import save as baseline
 
-    config = options.configuration()
-    source = options.source(config, params)
-    with options.working(f"reading {source.location}"):
-        path, header = baseline.save(source, config, options.catalogue(config), params)
+    (path, header), warnings = answer_from_source(params, baseline.save)
     click.echo(one_line(f"{path}: {baseline.described(header)}"))
-    messages.warn(source.warnings)
+    messages.warn(warnings)
     return 0
 
 
@@ -220,12 +203,10 @@ SHARE = click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True)
     "--baseline", metavar="POOL|PODS", help="Pool or pods to compare with (default: other pods of the model)."
 )
 @options.source_options
-@click.option("--since", default="1h", show_default=True, metavar="DURATION", help="How far back from --until.")
+@click.option("--since", default="1h", metavar="DURATION", help="How far back from --until.")
 @options.window_end
 @click.option("-l", "--label", "labels", multiple=True, metavar="LABEL=VALUE", help="Read only series with this label.")
-@click.option(
-    "--warmup", default="10m", show_default=True, metavar="DURATION", help="Start of the candidate that is ignored."
-)
+@click.option("--warmup", default="10m", metavar="DURATION", help="Start of the candidate that is ignored.")
 @click.option(
     "--objective",
     multiple=True,
@@ -245,9 +226,7 @@ SHARE = click.FloatRange(min=0.0, max=1.0, min_open=True, max_open=True)
 @click.option(
     "--errors-margin", type=SHARE, metavar="SHARE", help="Allowed increase in failed or refused requests (0.005)."
 )
-@click.option(
-    "--looks", type=click.IntRange(1, 3), default=1, show_default=True, help="Planned interim analyses of this rollout."
-)
+@click.option("--looks", type=click.IntRange(1, 3), default=1, help="Planned interim analyses of this rollout.")
 @options.output("text", "json")
 @click.option("-v", "--verbose", is_flag=True, help="Formula, events and series of each difference.")
 def canary(**params: Any) -> int:

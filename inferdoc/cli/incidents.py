@@ -50,7 +50,6 @@ def serve(**params: Any) -> None:
     "--limit",
     type=click.IntRange(1, 1000),
     default=50,
-    show_default=True,
     metavar="N",
     help="Number of incidents, the newest first.",
 )

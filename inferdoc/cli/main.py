@@ -87,7 +87,7 @@ class Commands(click.Group):
             formatter.write_dl(list(ENVIRONMENT.items()))
 
 
-@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, "--version", message="inferdoc %(version)s")
 @click.option(
     "--config", "config_file", metavar="FILE", help="Configuration file. Default: ./inferdoc.toml, then the user's."
@@ -99,7 +99,6 @@ class Commands(click.Group):
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
-    show_default=True,
     help="Format of messages on standard error.",
 )
 @click.option("--debug", is_flag=True, help="Traceback of an error.")

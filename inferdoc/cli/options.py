@@ -98,12 +98,11 @@ part_of_fleet = stacked(part_of_pools, click.option("--pod", help="Pod to report
 window_end = click.option(
     "--until",
     default="now",
-    show_default=True,
     metavar="TIME",
     help="End of the window: a time, now, or latest (the newest sample).",
 )
 WINDOW_LATEST = click.option(
-    "--until", default="latest", show_default=True, metavar="TIME", help="End of the window: a time, now, or latest."
+    "--until", default="latest", metavar="TIME", help="End of the window: a time, now, or latest."
 )
 FROM = click.option("--from", "begin", metavar="TIME", help="Start of the window: RFC 3339 or Unix seconds.")
 NUMBERS = click.option("-v", "--verbose", is_flag=True, help="Formula, inputs and source of each number.")
@@ -125,14 +124,12 @@ def named_sources(look_for: str) -> Decorator:
             "--for",
             "look_for",
             default=look_for,
-            show_default=True,
             metavar="DURATION",
             help="Scrape time of a live URL.",
         ),
         click.option(
             "--interval",
             default="5s",
-            show_default=True,
             metavar="DURATION",
             help="Scrape interval of a live URL.",
         ),
@@ -141,7 +138,7 @@ def named_sources(look_for: str) -> Decorator:
 
 def output(*forms: str, words: str | None = None) -> Callable[[Decorated], Decorated]:
     """-o, --output: the forms of an answer, the default first."""
-    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], show_default=True, help=words)
+    return click.option("-o", "--output", type=click.Choice(forms), default=forms[0], help=words)
 
 
 def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
@@ -150,7 +147,6 @@ def most_series(default: int, of_what: str) -> Callable[[Decorated], Decorated]:
         "--max-series",
         type=click.IntRange(min=1),
         default=default,
-        show_default=True,
         metavar="N",
         help=f"Series limit of a {of_what}; metrics with the most series are dropped first.",
     )
@@ -347,8 +343,8 @@ def _show_parts(done: int, of: int) -> None:
 
 
 def answer_from_source(
-    params: dict[str, Any], answer: Callable[[Identified, Config, Catalogue, dict[str, Any]], D]
-) -> tuple[D, list[str]]:
+    params: dict[str, Any], answer: Callable[[Identified, Config, Catalogue, dict[str, Any]], T]
+) -> tuple[T, list[str]]:
     """The answer of a command that reads a source, and the warnings of the source."""
     config = configuration()
     opened = source(config, params)

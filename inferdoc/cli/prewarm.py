@@ -19,9 +19,7 @@ from inferdoc.cli.forecast import (
 from inferdoc.prewarm import CHANGE_HOURS, WINDOWS
 from inferdoc.prewarm.emit.registry import MODULES
 
-PLAN = click.option(
-    "--plan", "path", default="-", show_default=True, metavar="FILE|-", help="Plan as JSON; - is standard input."
-)
+PLAN = click.option("--plan", "path", default="-", metavar="FILE|-", help="Plan as JSON; - is standard input.")
 OUT = click.option(
     "--out", "target", metavar="PATH", help="Output file, replaced atomically. Default: standard output."
 )
@@ -95,7 +93,6 @@ def command() -> None:
 @click.option(
     "--horizon",
     default="7d",
-    show_default=True,
     metavar="DURATION",
     help="Validity of the plan, at most 14d.",
 )
@@ -124,7 +121,6 @@ def command() -> None:
     "--role",
     type=click.Choice(["both", "prefill", "decode"]),
     default="both",
-    show_default=True,
     help="Role of the replicas. Requires --input.",
 )
 @click.option(
@@ -136,7 +132,6 @@ def command() -> None:
     "windows",
     type=int,
     default=WINDOWS,
-    show_default=True,
     metavar="N",
     help="Maximum changes per day and pool.",
 )
@@ -145,7 +140,6 @@ def command() -> None:
     "--change-hours",
     type=click.FloatRange(0, 10_000),
     default=CHANGE_HOURS,
-    show_default=True,
     metavar="HOURS",
     help="Minimum savings of a change to --previous, in replica-hours per week.",
 )
@@ -167,7 +161,7 @@ def plan(**params: Any) -> None:
 
 @command.command("explain")
 @PLAN
-@click.option("--days", type=float, default=2.0, show_default=True, help="Days to list.")
+@click.option("--days", type=float, default=2.0, help="Days to list.")
 @click.option("--from", "begin", metavar="TIME", help="Start time (default: now).")
 def explain(**params: Any) -> None:
     """List the next changes in local time and UTC, with the reason for each."""
@@ -185,7 +179,6 @@ def explain(**params: Any) -> None:
     "gpus",
     type=int,
     default=1,
-    show_default=True,
     metavar="N",
     help="GPUs per replica, for [prices].",
 )
@@ -202,7 +195,7 @@ def diff(**params: Any) -> None:
 @click.option("--target", "goal", type=click.Choice([*MODULES]), required=True)
 @click.option("--pool", metavar="NAME", help="Pool of the plan (required if it has several).")
 @click.option("--name", metavar="NAME", help="Object to change (default: the pool's name).")
-@click.option("--namespace", metavar="NAME", default="default", show_default=True)
+@click.option("--namespace", metavar="NAME", default="default")
 @click.option("--workload", metavar="NAME", help="keda-cron: the workload that is scaled (default: the object's name).")
 @click.option("--existing", metavar="FILE", help="Current object (kubectl get -o yaml) to merge into.")
 @click.option("--kind", metavar="KIND", help="cronjob, crontab, systemd: kind of object whose floor is set.")
@@ -234,15 +227,14 @@ def emit(**params: Any) -> None:
     type=float,
     help="Capacity of a replica in load per second. Default: the 99.5 % load needs 20 replicas at 70 %.",
 )
-@click.option("--cold-start", default="5m", show_default=True, metavar="DURATION", help="Time from creation to ready.")
-@click.option("--min", "minimum", type=int, default=1, show_default=True)
+@click.option("--cold-start", default="5m", metavar="DURATION", help="Time from creation to ready.")
+@click.option("--min", "minimum", type=int, default=1)
 @click.option("--max", "maximum", type=int)
 @click.option("--tz", "zone", metavar="ZONE", help=ZONE_HELP)
 @click.option(
     "--days",
     type=click.FloatRange(0.5, 28),
     default=4.0,
-    show_default=True,
     help="Days to replay at the end of the history.",
 )
 @click.option("--quantile", type=click.FloatRange(0.5, 0.999), help="Quantile of an extra policy `chosen`.")
@@ -304,7 +296,6 @@ def check(**params: Any) -> None:
     "--expiry/--no-expiry",
     "ending",
     default=True,
-    show_default=True,
     help="A CronJob in the cluster ends the plan if this command no longer runs.",
 )
 @click.option("--yes", "really", is_flag=True, help="Send the change. Default: dry run.")
@@ -326,14 +317,14 @@ def apply(**params: Any) -> None:
 
 one_object = options.stacked(
     click.option("--name", metavar="NAME", help="Name of the object (default: the name of the pool)."),
-    click.option("--namespace", metavar="NAME", default="default", show_default=True),
+    click.option("--namespace", metavar="NAME", default="default"),
     click.option("--yes", "really", is_flag=True, help="Send the change. Default: dry run that reads the object."),
     click.option("--now", metavar="TIME", help="Time of the run (default: now)."),
 )
 
 
 @command.command("hold")
-@click.option("--target", "goal", default="hpa", show_default=True, help="Kind of object, as for apply.")
+@click.option("--target", "goal", default="hpa", help="Kind of object, as for apply.")
 @click.option("--pool", metavar="NAME", required=True)
 @one_object
 @click.option("--floor", type=click.IntRange(0), required=True, help="New floor.")
@@ -356,7 +347,7 @@ def hold(**params: Any) -> None:
 
 
 @command.command("release")
-@click.option("--target", "goal", default="hpa", show_default=True, help="Kind of object, as for apply.")
+@click.option("--target", "goal", default="hpa", help="Kind of object, as for apply.")
 @click.option("--pool", metavar="NAME", required=True)
 @one_object
 @click.option("--expired", "only_expired", is_flag=True, help="Only if the plan of the object has expired.")

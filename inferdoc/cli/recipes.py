@@ -104,7 +104,6 @@ def check(path: Path | None) -> int:
     metavar="DIR",
     default=".",
     type=click.Path(file_okay=False, path_type=Path),
-    show_default=True,
     help="Catalogue folder to write to; pass it with --catalogue later.",
 )
 def new(cause: str, into: Path) -> None:

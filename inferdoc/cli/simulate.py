@@ -37,12 +37,8 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Server for the /metrics of every target on loopback; prints the scrape configuration.",
 )
-@click.option(
-    "--port", type=click.IntRange(1024, 60000), default=18000, show_default=True, help="First port of --live."
-)
-@click.option(
-    "--speed", type=click.FloatRange(0.1, 1000), default=1.0, show_default=True, help="Speed factor. Requires --live."
-)
+@click.option("--port", type=click.IntRange(1024, 60000), default=18000, help="First port of --live.")
+@click.option("--speed", type=click.FloatRange(0.1, 1000), default=1.0, help="Speed factor. Requires --live.")
 def simulate(**params: Any) -> int:
     """Simulate a fleet from the mechanisms up: schedulers, KV caches, links, routers and clients.
 
@@ -98,7 +94,7 @@ def simulate(**params: Any) -> int:
 @click.option("--recording", metavar="NAME", help="Recording to replay, by file or by cause. Requires a checkout.")
 @click.option("--list", "listed", is_flag=True, help="List faults and recordings.")
 @options.output("text", "json", "markdown", "html")
-@click.option("-v", "--verbose", count=True, help="More evidence: -v, -vv.")
+@click.option("-v", "--verbose", count=True, show_default=False, help="More evidence: -v, -vv.")
 def demo(fault: str | None, recording: str | None, listed: bool, output: str, verbose: int) -> int:
     """Inject a fault into a simulated fleet, diagnose it, and print the next steps.
 

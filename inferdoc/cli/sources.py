@@ -34,7 +34,6 @@ class FoundServer:
     "path",
     type=click.Path(dir_okay=False, path_type=Path),
     default=Path("inferdoc.toml"),
-    show_default=True,
     metavar="FILE",
     help="Configuration file to write.",
 )
@@ -145,7 +144,7 @@ WORDS = {
 
 @click.command("probe", short_help="Send one request of one token: alive, slow, hung, refused or down.")
 @click.argument("url")
-@click.option("--timeout", default="20s", show_default=True, metavar="DURATION", help="Deadline of the request.")
+@click.option("--timeout", default="20s", metavar="DURATION", help="Deadline of the request.")
 @options.HEADER
 @click.option("--model", metavar="NAME", help="Model to request. Default: the first that the server lists.")
 def probe(url: str, timeout: str, headers: tuple[str, ...], model: str | None) -> int:

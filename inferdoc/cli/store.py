@@ -15,11 +15,7 @@ from inferdoc.cli.streams import StatusLine
 STORE = click.option("--store", metavar="PATH", help="Path of the embedded store (default: the configured one).")
 
 
-@click.group(
-    "store",
-    short_help="Inspect the embedded store and drop old scrapes.",
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+@click.group("store", short_help="Inspect the embedded store and drop old scrapes.")
 def store() -> None:
     """Inspect the embedded store and drop old scrapes."""
 
@@ -123,9 +119,7 @@ def _show(line: StatusLine, file: str, share: float) -> None:
 @click.option("--store", metavar="PATH", help="Embedded store to read (default: the configured one).")
 @click.option("--since", metavar="DURATION", help="Length of the range: 90s, 15m, 1h, 2d. Default: everything.")
 @click.option("--from", "begin", metavar="TIME", help="Start of the range: RFC 3339 or Unix seconds.")
-@click.option(
-    "--until", default="latest", show_default=True, metavar="TIME", help="End of the range: a time, now, or latest."
-)
+@click.option("--until", default="latest", metavar="TIME", help="End of the range: a time, now, or latest.")
 @options.output("openmetrics", "parquet")
 @click.option(
     "--out",

@@ -19,29 +19,12 @@ if TYPE_CHECKING:
     from inferdoc.collect.samples import Sample as Sample
     from inferdoc.collect.samples import Series as Series
 
-_HOMES = {
-    "parse": "exposition",
-    "LayoutCache": "samples",
-    "read_openmetrics": "openmetrics_file",
-    "Layout": "samples",
-    "NO_TIMESTAMP": "samples",
-    "Page": "samples",
-    "ParseError": "samples",
-    "Sample": "samples",
-    "Series": "samples",
+_NAMES = {
+    "exposition": "parse",
+    "openmetrics_file": "read_openmetrics",
+    "samples": "NO_TIMESTAMP Layout LayoutCache Page ParseError Sample Series",
 }
-
-__all__ = [
-    "NO_TIMESTAMP",
-    "Layout",
-    "LayoutCache",
-    "Page",
-    "ParseError",
-    "Sample",
-    "Series",
-    "parse",
-    "read_openmetrics",
-]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

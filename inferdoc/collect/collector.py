@@ -17,12 +17,11 @@ from functools import partial
 from itertools import count
 from typing import Protocol
 
-from inferdoc.collect.discovery import DEFAULT_JOB, Target, pairs_from_flags
+from inferdoc.collect.discovery import DEFAULT_JOB, Target, TargetProvider, pairs_from_flags
 from inferdoc.collect.eplb_log import EplbLog, eplb_page
 from inferdoc.collect.samples import Page
 from inferdoc.collect.scrape import ScrapeOptions, Scraper, ScrapeResult
 from inferdoc.collect.scrape_series import KeepingUp, page_to_store
-from inferdoc.collect.targets import TargetProvider
 from inferdoc.errors import InferdocError, SourceError
 
 DEFAULT_WORKERS = 256

@@ -110,7 +110,8 @@ def targets_from_config(entries: Sequence[Mapping[str, object]], where: str = "t
         unknown = sorted(set(entry) - _ENTRY_KEYS)
         if unknown:
             raise ConfigError(f"{path}: unknown key {unknown[0]!r}; known are {', '.join(sorted(_ENTRY_KEYS))}")
-        addresses = _text_list(entry.get("targets", []), f"{path}.targets")
+        listed = _list(entry.get("targets", []), f"{path}.targets")
+        addresses = [_text(item, f"{path}.targets[{place}]") for place, item in enumerate(listed)]
         if "url" in entry:
             addresses = [_text(entry["url"], f"{path}.url"), *addresses]
         if not addresses:
@@ -247,15 +248,15 @@ def left_out(listed: TargetDocument) -> str:
     return f"{listed.problems[0]}{more}; left out, the other {len(listed.targets)} targets are scraped"
 
 
-class TargetList(Protocol):
-    """One source of targets that may change: `FileDiscovery`, or `inferdoc.collect.targets.HttpDiscovery`."""
+class TargetProvider(Protocol):
+    """Lists what to scrape: `FileDiscovery`, `HttpDiscovery`, or several of them in a `Discovery`."""
 
     @property
-    def problems(self) -> list[str]:
+    def problems(self) -> Sequence[str]:
         """What is wrong with it now, one line each."""
 
-    def targets(self) -> list[Target]:
-        """Its targets as they stand now."""
+    def targets(self) -> Sequence[Target]:
+        """Its targets as they stand now. Read every few seconds."""
 
 
 class Discovery:
@@ -265,10 +266,10 @@ class Discovery:
         self,
         fixed: Iterable[Target] = (),
         file_sd: Iterable[str | Path] = (),
-        others: Iterable[TargetList] = (),
+        others: Iterable[TargetProvider] = (),
     ) -> None:
         self._fixed = list(fixed)
-        self._lists: list[TargetList] = [*(FileDiscovery(pattern) for pattern in file_sd), *others]
+        self._lists: list[TargetProvider] = [*(FileDiscovery(pattern) for pattern in file_sd), *others]
 
     @property
     def problems(self) -> list[str]:
@@ -306,10 +307,6 @@ def _list(value: object, path: str) -> Sequence[object]:
     if not isinstance(value, Sequence) or isinstance(value, str):
         raise ConfigError(f"{path}: expected a list of addresses, found {type(value).__name__}")
     return value
-
-
-def _text_list(value: object, path: str) -> list[str]:
-    return [_text(item, f"{path}[{number}]") for number, item in enumerate(_list(value, path))]
 
 
 def _labels(value: object, path: str) -> dict[str, str]:

@@ -110,8 +110,6 @@ class _PageReader:
         self._problems = ProblemList()
         self._series: list[Series] = []
         self._types: dict[str, str] = {}
-        self._units: dict[str, str] = {}
-        self._help: dict[str, str] = {}
         self._ended = False
         self._text_rules = TextRules()
         self.plain = True
@@ -270,8 +268,8 @@ class _PageReader:
         self._keep(metadata)
 
     def _keep(self, metadata: Metadata) -> None:
-        known = {"TYPE": self._types, "UNIT": self._units, "HELP": self._help}[metadata.kind]
-        known.setdefault(metadata.family, metadata.text)
+        if metadata.kind == "TYPE":
+            self._types.setdefault(metadata.family, metadata.text)
 
     def _check_end(self, last: str, number: int) -> None:
         if self._openmetrics and last == "# EOF" and not self._ended:
@@ -296,7 +294,7 @@ class _PageReader:
             self._series = list(first)
             values = values[kept]
             timestamps = timestamps[kept] if timestamps is not None else None
-        layout = Layout(self._series, self._types, self._units, self._help)
+        layout = Layout(self._series, self._types)
         return Page(layout, values, timestamps, self._problems.lines())
 
 

@@ -118,11 +118,7 @@ def read_plain_series(text: str) -> Series | None:
     if not inside:
         return Series(name, ())
     labels = read_plain_labels(inside)
-    return None if labels is None or _has_name_label(labels) else Series(name, labels)
-
-
-def _has_name_label(labels: Labels) -> bool:
-    return any(name == "__name__" for name, _ in labels)
+    return None if labels is None or "__name__" in dict(labels) else Series(name, labels)
 
 
 def read_sample(line: str, openmetrics: bool, *, trailing_comma: bool = True) -> SampleLine:
@@ -171,12 +167,10 @@ def read_metadata(line: str, *, stripped: bool = True) -> Metadata | None:
     if not stripped:
         if rest[position : position + 1] != " ":
             raise LineError(f"{kind} of {family} has no space behind the name")
-        return Metadata(kind, family, _unescape(rest[position + 1 :]) if kind == "HELP" else rest[position + 1 :])
+        return Metadata(kind, family, rest[position + 1 :])
     text = rest[position:].strip(" \t\r")
     if kind == "TYPE" and text not in METRIC_TYPES:
         raise LineError(f"TYPE of {family} is {show(text)}, which is no metric type")
-    if kind == "HELP":
-        text = _ESCAPE.sub(lambda match: _ESCAPED_AS[match.group()], text)
     return Metadata(kind, family, text)
 
 

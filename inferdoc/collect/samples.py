@@ -55,24 +55,14 @@ class Layout:
     Attributes:
         series: one `Series` per value of a page with this layout.
         types: declared type of each family, by the name on its TYPE line.
-        units: declared OpenMetrics unit of each family. Not part of the digest.
-        help: help text of each family as first seen. Not part of the digest.
         digest: 16 bytes, a hash of series and types; the same in every process and release.
     """
 
-    __slots__ = ("__weakref__", "digest", "help", "series", "types", "units")
+    __slots__ = ("__weakref__", "digest", "series", "types")
 
-    def __init__(
-        self,
-        series: Sequence[Series],
-        types: Mapping[str, str] | None = None,
-        units: Mapping[str, str] | None = None,
-        help_texts: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, series: Sequence[Series], types: Mapping[str, str] | None = None) -> None:
         self.series: tuple[Series, ...] = tuple(series)
         self.types: dict[str, str] = dict(types or {})
-        self.units: dict[str, str] = dict(units or {})
-        self.help: dict[str, str] = dict(help_texts or {})
         content = msgspec.msgpack.encode((self.series, sorted(self.types.items())))
         self.digest: bytes = hashlib.blake2b(content, digest_size=16).digest()
 
@@ -90,17 +80,8 @@ class Layout:
 
     def type_of(self, name: str) -> str:
         """The type of the family that the series `name` belongs to; `unknown` where none is declared."""
-        return family_type(self.types, name)
-
-
-def family_type(types: Mapping[str, str], name: str) -> str:
-    """The declared type for a series name, looking past suffixes such as `_bucket`; `unknown` if none."""
-    if name in types:
-        return types[name]
-    for suffix in _SUFFIXES:
-        if name.endswith(suffix):
-            return types.get(name[: -len(suffix)], "unknown")
-    return "unknown"
+        families = (name, *(name.removesuffix(suffix) for suffix in _SUFFIXES))
+        return next((self.types[family] for family in families if family in self.types), "unknown")
 
 
 class Page:

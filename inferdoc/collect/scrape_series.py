@@ -54,12 +54,8 @@ def _join(first: Layout, second: Layout) -> Layout:
         partners = _joined.setdefault(second, {})
         layout = partners.get(first.digest)
         if layout is None:
-            layout = partners[first.digest] = Layout(
-                (*first.series, *second.series),
-                {**second.types, **first.types},
-                {**second.units, **first.units},
-                {**second.help, **first.help},
-            )
+            layout = Layout((*first.series, *second.series), {**second.types, **first.types})
+            partners[first.digest] = layout
         return layout
 
 

@@ -9,25 +9,19 @@ import time
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 from urllib.parse import urlsplit, urlunsplit
 
-from inferdoc.collect.discovery import Target, TargetDocument, left_out, make_target, targets_from_file_sd
+from inferdoc.collect.discovery import (
+    Target,
+    TargetDocument,
+    TargetProvider,
+    left_out,
+    make_target,
+    targets_from_file_sd,
+)
 from inferdoc.collect.scrape import Arrival, ScrapeOptions, Scraper
 from inferdoc.errors import NOT_JSON, ConfigError
 from inferdoc.origins import without_secrets
-
-
-class TargetProvider(Protocol):
-    """Says what to scrape; `inferdoc.collect.discovery.Discovery` is one."""
-
-    @property
-    def problems(self) -> Sequence[str]:
-        """What is wrong with the sources of targets now, one line each."""
-
-    def targets(self) -> Sequence[Target]:
-        """The current targets. Read every few seconds."""
-
 
 _SHARD = re.compile(r"(\d+)/(\d+)\Z")
 

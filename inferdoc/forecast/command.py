@@ -123,7 +123,7 @@ class Origin:
         """The load series of the selected pools; InferdocError when there is none."""
         if self.path is not None:
             made = from_csv(self.path, self.kind)
-            return [made if self.pool is None else named(made, self.pool)]
+            return [made if self.pool is None else replace(made, name=self.pool)]
         from inferdoc.forecast.fromsource import SIGNALS, STEP, load_series
 
         if self.step % STEP:
@@ -147,10 +147,6 @@ def spoken_zone(zone: str | None) -> str:
         return "UTC"
     zone_of(zone)
     return zone
-
-
-def named(series: LoadSeries, name: str) -> LoadSeries:
-    return replace(series, name=name)
 
 
 def _progress(done: int, of: int) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 
 from inferdoc.errors import InferdocError, SourceError
 from inferdoc.times import rfc3339
+from inferdoc.words import some
 
 
 class LoadUnit(StrEnum):
@@ -244,9 +245,7 @@ def _without(series: LoadSeries, silence: bool = True) -> LoadSeries:
             bad.append(f"{stamp(series.start + a * series.step)} to {stamp(series.start + b * series.step)}")
     if not bad:
         return series
-    rest = f" and {len(bad) - SPELLED_OUT} more" if len(bad) > SPELLED_OUT else ""
-    listed = ", ".join(bad[:SPELLED_OUT])
-    return series.with_gaps(mask, f"load that looks like an outage is taken as a gap: {listed}{rest}")
+    return series.with_gaps(mask, f"load that looks like an outage is taken as a gap: {some(bad, SPELLED_OUT)}")
 
 
 def _usual_low(series: LoadSeries) -> np.ndarray:

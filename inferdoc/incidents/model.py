@@ -72,10 +72,6 @@ class Story(msgspec.Struct, frozen=True):
     onset: str | None = None
     pods: tuple[str, ...] = ()
 
-    def is_same_story(self, other: Story | None) -> bool:
-        """Whether a reader of the other one learns nothing new from this one."""
-        return other is not None and (self.verdict, self.cause) == (other.verdict, other.cause)
-
 
 class DiagnosisRun(msgspec.Struct):
     """One diagnosis of an incident. requested, due, started, ended: Unix seconds; from_, until: of the window, RFC

@@ -120,7 +120,8 @@ def finish(record: Record, run: DiagnosisRun, outcome: RunOutcome, now: float, o
         elif row["resolved"] is None and (before is None or before.cause is None or run.why == "reopened"):
             _schedule_run(connection, run.incident, now, SETTLED_SECONDS)
         posted = decode_story(row["posted"])
-        worth = not (run.why in ("joined", "again") and new.is_same_story(posted))
+        nothing_new = posted is not None and (new.verdict, new.cause) == (posted.verdict, posted.cause)
+        worth = not (run.why in ("joined", "again") and nothing_new)
         if worth:
             connection.execute(
                 "UPDATE incident SET posted = ? WHERE id = ?", (msgspec.json.encode(kept).decode(), run.incident)

@@ -123,7 +123,8 @@ def _settled(state: PlanState, patched: PatchTarget, options: EmitOptions, reall
     name = str(options.name)
     found = part_of(kubectl.get(patched.kubectl_resource, name, options.namespace), patched.domain)
     refuse_other_pool(found, str(options.pool))
-    current = _integer(look(found, *patched.field))
+    current = look(found, *patched.field)
+    current = current if isinstance(current, int) else None
     record = record_of(found, current)
     state = _refused(state, patched, found, options, own_floor(found, current))
     settled = settle(current, record, None if state.desired is None else state.desired.floor)
@@ -154,10 +155,6 @@ def _refused(
     except InferdocError as fault:
         return PlanState(why=str(fault), fault=fault)
     return state
-
-
-def _integer(value: Any) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def _zone_note(found: dict[str, Any], desired: DesiredFloor | None) -> list[str]:

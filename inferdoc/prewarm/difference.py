@@ -16,12 +16,10 @@ from inferdoc.prewarm.plan import (
     CandidateRow,
     ForecastRow,
     PlanRow,
-    PolicyRow,
     PoolPlan,
     PoolRow,
     SettingRow,
     TuningRow,
-    WindowRow,
     pool_plan,
 )
 from inferdoc.prewarm.plan_options import AVOIDED, PRICE, Setting
@@ -116,10 +114,6 @@ def explain(plan: PlanRow, begin: datetime, days: float) -> str:
     return escaping.page(lines) + "\n"
 
 
-def _quantile_text(policy: PolicyRow) -> str:
-    return label(policy.quantile) if policy.safety_factor == 1 else str(Setting(policy.quantile, policy.safety_factor))
-
-
 SHOWN_SHARE = 0.05
 ALIKE = 0.8
 """Correlation of errors from which two paths share a weight."""
@@ -171,13 +165,15 @@ def _shares(weights: dict[str, float]) -> str:
 def _head(pool: PoolPlan) -> list[str]:
     row, policy, made = pool.row, pool.row.policy, pool.row.forecast
     skill = "not measured" if made.skill is None else f"{made.skill:.2f}"
+    setting = Setting(policy.quantile, policy.safety_factor)
+    covered = label(setting.quantile) if setting.safety == 1 else str(setting)
     extra = row.hours - row.base_hours
     size = f"floor {row.base} outside windows, at most {row.maximum}"
     capacity = f"{policy.capacity:g} {policy.capacity_unit} per replica ({policy.capacity_source})"
     trust = f"skill {skill} on {made.folds} back-tested day(s), {made.history_days:g} days of history"
     lines = [
         f"{row.name} ({row.role}): {size}; {row.hours:g} replica-hours a week, {extra:g} of them above the base",
-        f"  policy {policy.name}: {_quantile_text(policy)} at {policy.utilisation:.0%} of {capacity}",
+        f"  policy {policy.name}: {covered} at {policy.utilisation:.0%} of {capacity}",
         f"  replicas are started {policy.lead_seconds / 60:.0f} min before the load",
         f"  forecast: {made.method}{_shares(made.weights)}, {trust}",
     ]
@@ -251,13 +247,8 @@ def _moved(window: WeekWindow, former: FormerPool) -> str:
         return f"; plan {former.plan_id} kept {window.replicas} for longer"
     old = min(former.row.windows, key=lambda w: (abs(w.replicas - max(levels)), w.start), default=None)
     was = f"{levels[0]}" if len(levels) == 1 else f"{levels[0]} to {levels[-1]}"
-    why = "" if old is None or levels == [former.row.base] else f" ({_first(old)})"
+    why = "" if old is None or levels == [former.row.base] else f" ({old.reason.partition('; plan ')[0]})"
     return f"; plan {former.plan_id} had {was} then{why}"
-
-
-def _first(window: WindowRow) -> str:
-    """The reason without its part about the previous plan."""
-    return window.reason.partition("; plan ")[0]
 
 
 def span_words(days: tuple[int, ...], segment: WeekSegment) -> str:

@@ -9,7 +9,6 @@ rules are those of KEDA's cron scaler (robfig/cron), Kubernetes' CronJob, Debian
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property, lru_cache
@@ -208,9 +207,6 @@ def release_faults(objects: list[dict[str, Any]], word: str) -> list[str]:
     if [(r["resourceNames"], sorted(r["verbs"])) for r in rules] != [([meta["name"]], verbs), ([name], ["delete"])]:
         found.append(f"the Role does not let it {allowed} {scaled['kind']} {meta['name']}, and delete itself")
     return found
-
-
-Level = Callable[[MinuteSpan], np.ndarray]
 
 
 def crontab_floor(span: MinuteSpan, text: str, host_zone: str, level: np.ndarray) -> np.ndarray:

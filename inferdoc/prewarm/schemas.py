@@ -36,11 +36,16 @@ class ObjectMeta(Strict):
     ownerReferences: list[dict[str, Any]] = []  # noqa: N815
 
 
-class CronMetadata(Strict):
+class KubernetesObject(Strict):
+    """What every object has; `SHAPES` says which API version and kind."""
+
+    apiVersion: str  # noqa: N815
+    kind: str
+    metadata: ObjectMeta
+
+
+class CronMetadata(ObjectMeta):
     name: CronName
-    namespace: str = "default"
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
 
 
 class CronTriggerMeta(Strict):
@@ -123,10 +128,7 @@ class ScaledObjectSpec(Strict):
     fallback: Fallback | None = None
 
 
-class ScaledObject(Strict):
-    apiVersion: Literal["keda.sh/v1alpha1"]  # noqa: N815
-    kind: Literal["ScaledObject"]
-    metadata: ObjectMeta
+class ScaledObject(KubernetesObject):
     spec: ScaledObjectSpec
 
 
@@ -173,30 +175,16 @@ class CronJobSpec(Strict):
     jobTemplate: JobTemplate  # noqa: N815
 
 
-class CronJob(Strict):
-    apiVersion: Literal["batch/v1"]  # noqa: N815
-    kind: Literal["CronJob"]
+class CronJob(KubernetesObject):
     metadata: CronMetadata
     spec: CronJobSpec
 
 
-class ServiceAccount(Strict):
-    apiVersion: Literal["v1"]  # noqa: N815
-    kind: Literal["ServiceAccount"]
-    metadata: ObjectMeta
-
-
-class ConfigMap(Strict):
-    apiVersion: Literal["v1"]  # noqa: N815
-    kind: Literal["ConfigMap"]
-    metadata: ObjectMeta
+class ConfigMap(KubernetesObject):
     data: dict[str, str]
 
 
-class Claim(Strict):
-    apiVersion: Literal["v1"]  # noqa: N815
-    kind: Literal["PersistentVolumeClaim"]
-    metadata: ObjectMeta
+class Claim(KubernetesObject):
     spec: dict[Literal["accessModes", "resources", "storageClassName"], Any]
 
 
@@ -207,17 +195,11 @@ class PolicyRule(Strict):
     resourceNames: Annotated[list[str], Meta(min_length=1)]  # noqa: N815
 
 
-class Role(Strict):
-    apiVersion: Literal["rbac.authorization.k8s.io/v1"]  # noqa: N815
-    kind: Literal["Role"]
-    metadata: ObjectMeta
+class Role(KubernetesObject):
     rules: list[PolicyRule]
 
 
-class RoleBinding(Strict):
-    apiVersion: Literal["rbac.authorization.k8s.io/v1"]  # noqa: N815
-    kind: Literal["RoleBinding"]
-    metadata: ObjectMeta
+class RoleBinding(KubernetesObject):
     roleRef: dict[Literal["apiGroup", "kind", "name"], str]  # noqa: N815
     subjects: list[dict[Literal["kind", "name", "namespace"], str]]
 
@@ -226,25 +208,23 @@ class HpaFloorSpec(Strict):
     minReplicas: Positive  # noqa: N815
 
 
-class HpaFloor(Strict):
+class HpaFloor(KubernetesObject):
     """The part of an HPA that our field manager owns."""
 
-    apiVersion: Literal["autoscaling/v2"]  # noqa: N815
-    kind: Literal["HorizontalPodAutoscaler"]
-    metadata: ObjectMeta
     spec: HpaFloorSpec
 
 
-SHAPES: dict[str, type[Strict]] = {
-    "ScaledObject": ScaledObject,
-    "CronJob": CronJob,
-    "ServiceAccount": ServiceAccount,
-    "ConfigMap": ConfigMap,
-    "PersistentVolumeClaim": Claim,
-    "Role": Role,
-    "RoleBinding": RoleBinding,
-    "HorizontalPodAutoscaler": HpaFloor,
+SHAPES: dict[str, tuple[str, type[KubernetesObject]]] = {
+    "ScaledObject": ("keda.sh/v1alpha1", ScaledObject),
+    "CronJob": ("batch/v1", CronJob),
+    "ServiceAccount": ("v1", KubernetesObject),
+    "ConfigMap": ("v1", ConfigMap),
+    "PersistentVolumeClaim": ("v1", Claim),
+    "Role": ("rbac.authorization.k8s.io/v1", Role),
+    "RoleBinding": ("rbac.authorization.k8s.io/v1", RoleBinding),
+    "HorizontalPodAutoscaler": ("autoscaling/v2", HpaFloor),
 }
+"""API version and shape by kind."""
 
 
 def faults(obj: dict[str, Any]) -> list[str]:
@@ -255,8 +235,11 @@ def faults(obj: dict[str, Any]) -> list[str]:
     if kind not in SHAPES:
         return [f"kind {kind} is none that inferdoc writes"]
     name = (obj.get("metadata") or {}).get("name", "?")
+    version, shape = SHAPES[kind]
+    if obj.get("apiVersion") != version:
+        return [f"{kind} {name}: apiVersion {obj.get('apiVersion')!r}, expected {version!r}"]
     try:
-        msgspec.convert(obj, SHAPES[kind], strict=True)
+        msgspec.convert(obj, shape, strict=True)
     except msgspec.ValidationError as fault:
         return [f"{kind} {name}: {fault}"]
     return _triggers(obj["spec"]["triggers"]) if kind == "ScaledObject" else []

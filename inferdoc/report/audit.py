@@ -234,6 +234,4 @@ def pool_cells(pool: AuditedPool) -> tuple[str, ...]:
 
 
 def _html_pods(state: StandingState) -> str:
-    pods = state.place.pods
-    more = f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else ""
-    return ", ".join(f"<strong>{escape(pod)}</strong>" for pod in pods[:MOST_PODS]) + more
+    return some([f"<strong>{escape(pod)}</strong>" for pod in state.place.pods], MOST_PODS)

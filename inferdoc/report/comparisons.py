@@ -14,7 +14,7 @@ from inferdoc.report.printable import printable
 from inferdoc.report.wrapping import WIDEST, Columns, bullets, emphasis, fitted, headline, marked, wrap
 from inferdoc.times import rfc3339
 from inferdoc.verify.model import MeasuredMove, Verification
-from inferdoc.words import figure, how_many
+from inferdoc.words import figure, how_many, some
 
 COLOURS = {"pass": "green", "fail": "red", "unknown": "yellow"}
 TITLE, SHARES = 27, 10
@@ -46,14 +46,13 @@ def canary_text(answer: CanaryAnswer, *, verbose: bool = False, colour: bool = F
 
 
 def _arm(name: str, arm: ArmSeen) -> Iterator[str]:
-    more = f" and {len(arm.pods) - FIRST_PODS} more" if len(arm.pods) > FIRST_PODS else ""
     good = (
         ""
         if arm.goodput is None
         else f", goodput {figure(arm.goodput[0], '1/s')} to {figure(arm.goodput[1], '1/s')} a pod"
     )
     rate = f"{how_many(arm.requests, 'request')}, {figure(arm.requests_per_second, '1/s')}{good}"
-    yield from wrap(f"{', '.join(arm.pods[:FIRST_PODS])}{more}: {rate}", f"  {name:<10} ")
+    yield from wrap(f"{some(arm.pods, FIRST_PODS)}: {rate}", f"  {name:<10} ")
 
 
 def _check(check: CheckAnswer, verbose: bool) -> Iterator[str]:

@@ -255,10 +255,9 @@ def _empty_rows(visibility: Visibility, overlays: tuple[Path, ...]) -> Iterator[
 def _unscraped(pods: Sequence[tuple[str, str]]) -> Iterator[str]:
     if not pods:
         return
-    shown = ", ".join(f"{namespace}/{pod}" for namespace, pod in pods[:MOST_PODS])
-    more = f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else ""
+    shown = some([f"{namespace}/{pod}" for namespace, pod in pods], MOST_PODS)
     yield from wrap(
-        f"{shown}{more}: by the image they run an engine, and no page of theirs is scraped. Does a PodMonitor or "
+        f"{shown}: by the image they run an engine, and no page of theirs is scraped. Does a PodMonitor or "
         "ServiceMonitor select them, and does your Prometheus select that monitor (podMonitorSelector, namespaces)?",
         "unscraped   ",
     )

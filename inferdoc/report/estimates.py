@@ -52,12 +52,15 @@ def number_lines(each: Predicted, verbose: bool, widest: int = WIDEST) -> Iterat
     unit = unit.removesuffix("s") if value == "1" and unit in COUNTED else unit
     yield f"  {each.title:<{TITLES}} {value:>{VALUES}}{unit:<{UNITS}}{_range(each, unit)}".rstrip()
     if verbose:
-        yield from wrap(each.formula, "      = ", widest)
-        if each.inputs:
-            yield from wrap(
-                "; ".join(f"{name} {value}" for name, value in each.inputs.items()), "        with ", widest
-            )
-        yield from wrap(each.source, "        from ", widest)
+        yield from _ground(each, widest)
+
+
+def _ground(each: Predicted | WhatIfRow, widest: int = WIDEST) -> Iterator[str]:
+    """Formula, inputs and source of a number."""
+    yield from wrap(each.formula, "      = ", widest)
+    if each.inputs:
+        yield from wrap("; ".join(f"{name} {value}" for name, value in each.inputs.items()), "        with ", widest)
+    yield from wrap(each.source, "        from ", widest)
 
 
 def _parted(text: str) -> tuple[str, str]:
@@ -157,10 +160,6 @@ def _level_cells(row: LevelRow) -> Sequence[str]:
     return (requested.replace(" at a time", " open"), figure(row.served, "1/s"), f"{row.completed:,}", *times, kept)
 
 
-UNCHANGED = 0.005
-"""A band that shows as one number is none."""
-
-
 def whatif_text(answer: WhatIfAnswer, *, verbose: bool = False, colour: bool = False) -> str:
     """Lines for a terminal; colour only if set. verbose: formula, inputs and source of each number."""
 
@@ -208,14 +207,7 @@ def _change_cells(row: WhatIfRow) -> tuple[str, str, str, str]:
     return marked(" ", row.title), _cell(row.now, row.unit), _cell(row.then, row.unit), words
 
 
-def _ground(row: WhatIfRow) -> Iterator[str]:
-    yield from wrap(row.formula, "      = ")
-    if row.inputs:
-        yield from wrap("; ".join(f"{name} {each}" for name, each in row.inputs.items()), "        with ")
-    yield from wrap(row.source, "        from ")
-
-
 def _cell(band: Banded, unit: str) -> str:
-    if abs(band.high - band.low) <= UNCHANGED * abs(band.high):
+    if abs(band.high - band.low) <= EXACT * abs(band.high):
         return figure(band.value, unit)
     return f"{figure(band.value, unit)} ({figure(band.low, unit)} to {figure(band.high, unit)})"

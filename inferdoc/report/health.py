@@ -30,7 +30,7 @@ from inferdoc.report.signals import LOOK_BACK, Row, limits, natural, readings
 from inferdoc.report.wrapping import TABLES, Columns, marked, width, wrap
 from inferdoc.source.base import Source
 from inferdoc.times import Moment
-from inferdoc.words import figure
+from inferdoc.words import figure, some
 
 NAMED = 3
 """Pods beyond a limit, and sights, that are named in the table."""
@@ -114,9 +114,8 @@ class Notes:
     def seen(self, line: Line) -> Iterator[str]:
         """Which pods are beyond a limit, and what is seen on them."""
         named = [f"{row.pod} {figure(row.value, row.unit)}" for row in _worst(line)]
-        more = len(named) - NAMED
         if named and len(line.values) > 1:
-            yield from self._note("", f"{', '.join(named[:NAMED])}{f' and {more} more' if more > 0 else ''}")
+            yield from self._note("", some(named, NAMED))
         sights = sorted(line.sights, key=lambda sight: natural(sight.pod))
         for sight in sights[:NAMED]:
             yield from self._note("", f"{sight.pod}: {sight.text}")

@@ -8,10 +8,10 @@ from inferdoc.escaping import html as escape
 from inferdoc.escaping import is_web
 from inferdoc.judging.model import ClusterFact, EvidenceItem, Finding, Scope, TraceLink
 from inferdoc.judging.view import View
-from inferdoc.report.html_plot import Detail, against_peers, clock, lines_of, plot, threshold_of
+from inferdoc.report.html_plot import Detail, clock, lines_of, plot, threshold_of
 from inferdoc.report.html_timeline import day_and_clock, key
-from inferdoc.sizing.model import Predicted, SizedPart
-from inferdoc.words import figure
+from inferdoc.sizing.model import Predicted
+from inferdoc.words import figure, some
 
 MOST_PODS = 60
 ROLES = ("harm", "symptom", "support")
@@ -134,8 +134,7 @@ def _trace(trace: TraceLink) -> str:
 
 
 def _where(scope: Scope) -> str:
-    shown = ", ".join(f"<strong>{escape(p)}</strong>" for p in scope.pods[:MOST_PODS])
-    more = f" and {len(scope.pods) - MOST_PODS} more" if len(scope.pods) > MOST_PODS else ""
+    shown = some([f"<strong>{escape(p)}</strong>" for p in scope.pods], MOST_PODS)
     words = [
         ("model ", scope.model),
         ("role ", "" if scope.role == "both" else scope.role),
@@ -145,7 +144,7 @@ def _where(scope: Scope) -> str:
     ]
     rest = "".join(f", {word}{escape(value)}" for word, value in words if value)
     plural = "" if scope.of_pods == 1 else "s"
-    return f"{len(scope.pods)} of {scope.of_pods} pod{plural}: {shown}{more}{rest}"
+    return f"{len(scope.pods)} of {scope.of_pods} pod{plural}: {shown}{rest}"
 
 
 def _figure(
@@ -153,7 +152,7 @@ def _figure(
 ) -> str:
     lines = lines_of(view, item, finding)
     facts = [
-        ("peers" if against_peers(item) else "before", item.baseline),
+        ("peers" if item.reference == "peers" else "before", item.baseline),
         ("now", item.observed),
         ("threshold", threshold_of(item)),
     ]
@@ -179,11 +178,6 @@ def _steps(finding: Finding) -> str:
         words = pairs((("why", escape(step.why)), ("cost", escape(step.cost)), ("undo", escape(step.undo))))
         items.append(f"<li><strong>{escape(step.do)}</strong>{command}{words}</li>")
     return f'<h3>Next steps, one at a time</h3><ol class="steps">{"".join(items)}</ol>'
-
-
-def part_section(name: str, part: SizedPart) -> str:
-    """A part as a section of its own. name: unique in the page."""
-    return titled(name, part.title, numbers_table(part.numbers))
 
 
 def numbers_table(numbers: Sequence[Predicted]) -> str:

@@ -107,11 +107,6 @@ def threshold_of(item: EvidenceItem) -> float | None:
     return None
 
 
-def against_peers(item: EvidenceItem) -> bool:
-    """Whether the baseline of the item is that of like members and not of its own past."""
-    return item.reference == "peers"
-
-
 WIDTH, HEIGHT = 520.0, 196.0
 LEFT, RIGHT, TOP, BOTTOM = 66.0, 12.0, 22.0, 24.0
 MOST_LINES = 6

@@ -9,7 +9,7 @@ import numpy as np
 from inferdoc.escaping import html as escape
 from inferdoc.kv.sizes import KvAnswer
 from inferdoc.report.estimates import number_lines
-from inferdoc.report.html_finding import listed, pairs, part_section
+from inferdoc.report.html_finding import listed, numbers_table, pairs, titled
 from inferdoc.report.html_page import document
 from inferdoc.report.html_scale import Frame, Scale, area, number, path
 from inferdoc.report.wrapping import bullets, emphasis, fitted, headline, wrap
@@ -82,7 +82,7 @@ def kv_html(answer: KvAnswer) -> str:
     body = [
         f"<header><h1>{escape(answer.summary)}</h1>{facts}</header>",
         f'<div class="plots">{plots}</div>' if plots else "",
-        *(part_section(f"p{at}", part) for at, part in enumerate(answer.parts)),
+        *(titled(f"p{at}", part.title, numbers_table(part.numbers)) for at, part in enumerate(answer.parts)),
         listed("notes", "Notes", answer.notes),
         listed("doubts", "Undetermined", answer.undetermined),
         f"<footer>inferdoc {escape(answer.inferdoc_version)}, {escape(answer.schema)}</footer>",

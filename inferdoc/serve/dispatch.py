@@ -84,11 +84,20 @@ class Supervisor:
     async def insist(self, name: str, write: Callable[..., T], *given: object) -> T:
         """The value of a write to the incident record, in a thread: tried again while the record fails (locked, full).
         Raises RecordError once the tasks are to end."""
+        return await self._tried(name, partial(asyncio.to_thread, write, *given), RecordError)
+
+    async def _keep(self, name: str, work: Callable[[], Awaitable[bool]]) -> None:
+        with contextlib.suppress(Exception):  # whatever it is: a task that ended would leave the service mute
+            while not await self._tried(name, work, Exception):
+                pass
+
+    async def _tried(self, name: str, work: Callable[[], Awaitable[T]], failure: type[Exception]) -> T:
+        """The value of the work, tried again while it fails. Raises the failure once the tasks are to end."""
         pause = FIRST_PAUSE
         while True:
             try:
-                value = await asyncio.to_thread(write, *given)
-            except RecordError as error:
+                value = await work()
+            except failure as error:
                 self._failed(name, error)
                 if self.ending:
                     raise
@@ -96,22 +105,6 @@ class Supervisor:
             else:
                 self._well(name)
                 return value
-
-    async def _keep(self, name: str, work: Callable[[], Awaitable[bool]]) -> None:
-        pause = FIRST_PAUSE
-        while True:
-            try:
-                is_last = await work()
-            except Exception as error:  # whatever it is: a task that ended would leave the service mute
-                self._failed(name, error)
-                if self.ending:
-                    return
-                pause = await self._wait(pause)
-            else:
-                self._well(name)
-                if is_last:
-                    return
-                pause = FIRST_PAUSE
 
     async def _wait(self, pause: float) -> float:
         """Sleep, until the tasks are to end. The next pause."""

@@ -10,6 +10,7 @@ from inferdoc.incidents.model import DiagnosisRun, Incident
 from inferdoc.incidents.record import alert_names
 from inferdoc.judging.model import Diagnosis, Finding, seconds
 from inferdoc.times import rfc3339
+from inferdoc.words import some
 
 Colour = Literal["critical", "warning", "info", "good", "unknown"]
 MOST_PODS, MOST_EVIDENCE, MOST_STEPS = 6, 3, 3
@@ -103,11 +104,10 @@ def _colour(incident: Incident, answer: Diagnosis | None, finding: Finding | Non
 
 def _finding_facts(finding: Finding, answer: Diagnosis | None) -> list[tuple[str, str]]:
     pods = finding.scope.pods
-    more = f" and {len(pods) - MOST_PODS} more" if len(pods) > MOST_PODS else ""
     sure = finding.certainty if finding.probability is None else f"{finding.certainty} ({finding.probability:.0%})"
     facts = [
         ("cause", finding.id),
-        ("pods", f"{', '.join(pods[:MOST_PODS])}{more} (of {finding.scope.of_pods})" if pods else ""),
+        ("pods", f"{some(pods, MOST_PODS)} (of {finding.scope.of_pods})" if pods else ""),
         ("since", f"{_second(finding.onset)} (give or take {finding.onset_uncertainty_seconds:.0f} s)"),
         ("sure", sure),
         ("brings with it", ", ".join(finding.effects[:MOST_PODS])),

@@ -172,8 +172,6 @@ class ServicePages:
         return self._page("health.html", "Health", "/health", facts=self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        from inferdoc.incidents.runs import counts, pending
-
         found, ours = counts(self._record), self._dispatcher.counts
         facts = [
             ("open incidents", str(found["open"])),

@@ -19,13 +19,6 @@ from inferdoc.simulate.surroundings import ScalerSpec
 from inferdoc.simulate.workload import Traffic
 
 
-class Scaler(Protocol):
-    """An autoscaler whose settings a fault may change."""
-
-    def change(self, fault: FaultSpec | None) -> None:
-        """Other settings from now on; None: the initial ones."""
-
-
 class FleetHandle(Protocol):
     """now: s of the simulation; hot_pods: those whose clocks follow from heat; late_share, late_by: share of the
     handovers that come so many seconds late."""
@@ -41,7 +34,7 @@ class FleetHandle(Protocol):
     late_by: float
 
     @property
-    def scalers(self) -> Sequence[Scaler]:
+    def scalers(self) -> Sequence[Autoscaler]:
         """The autoscalers of its pools."""
 
     def pod(self, name: str) -> Pod:

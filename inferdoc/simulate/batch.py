@@ -13,13 +13,13 @@ import heapq
 from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections import deque
-from dataclasses import dataclass
 
 import numpy as np
 
 from inferdoc.simulate.blocks import BlockPool
 from inferdoc.simulate.hardware import StepTime
 from inferdoc.simulate.request import EngineRequest, RequestState, expected
+from inferdoc.simulate.scenario import EngineFlags, Role
 from inferdoc.simulate.stats import EngineStats
 
 HICCUPS = 0.02
@@ -30,43 +30,18 @@ CALLS = 0.7
 """Share of the answers to requests with tools that call one (own choice: agents call more than they talk)."""
 
 
-@dataclass(frozen=True)
-class EngineConfig:
-    """Flags of the engine. blocks, block_size: the KV cache; draft: speculative tokens per step (0: off); accept:
-    chance that the draft token at each position is accepted once those before it were; loras: adapter slots (0:
-    off); grammar: chance that a drafted token fits the grammar of a structured answer; host_blocks: KV blocks in host
-    memory (0: no offloading); host_link: bytes/s to it; on_failed_read: what becomes of a request whose KV could not be
-    read; rebalance_every, rebalance_pause: steps between rearrangements of the experts, and seconds that each stops all
-    of them (0: none, or in the background); lease: seconds a prefill engine keeps KV for its reader; handshake: seconds
-    until an unanswered handshake fails; api_servers: processes of the front end; max_queued: requests it lets in (0:
-    all); grammar_workers: threads that compile grammars."""
+class EngineConfig(EngineFlags, frozen=True):
+    """Flags of the engine, and what follows from its pool. blocks: of the KV cache; kv_bytes: of a token; workers: its
+    GPUs; handshake: seconds until an unanswered one fails; host_blocks: KV blocks in host memory (0: no offloading);
+    host_link: bytes/s to it."""
 
-    blocks: int
-    block_size: int = 16
-    max_seqs: int = 256
-    budget: int = 8192
-    long_prefill: int = 0
-    max_len: int = 32768
-    watermark: float = 0.0
-    draft: int = 0
-    loras: int = 0
-    lora_load: float = 0.03
-    prefix_caching: bool = True
-    kv_metrics: bool = False
+    blocks: int = 4096
     kv_bytes: int = 131072
     workers: int = 1
-    lease: float = 30.0
     handshake: float = 5.0
-    role: str = "both"
-    grammar: float = 0.4
+    role: Role = "both"
     host_blocks: int = 0
     host_link: float = 50e9
-    on_failed_read: str = "fail"
-    rebalance_every: int = 0
-    rebalance_pause: float = 0.0
-    api_servers: int = 1
-    max_queued: int = 0
-    grammar_workers: int = 4
 
 
 class Batch(ABC):
@@ -82,7 +57,7 @@ class Batch(ABC):
         self.running: dict[int, EngineRequest] = {}
         self.prefilling: dict[int, EngineRequest] = {}
         self.adapters: dict[int, int] = {}
-        self.accept = [0.8] * config.draft
+        self.accept = list(config.accept) or [0.8] * config.draft
         self.corrupt = 0.0
         self._structured = 0
         self.parser_misses = 0.0

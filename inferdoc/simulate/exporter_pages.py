@@ -215,7 +215,7 @@ class Dcgm:
         if pod.engine.hung:
             busy, compute, memory = 1.0, 0.0, 0.0
         hot = health.hot if timing.model.experts and timing.gpus > 1 else 1.0
-        total = timing.tier.memory / 2**20 - FB_RESERVED
+        total = timing.tier.memory_gib.value * 2**10 - FB_RESERVED
         configured = pod.spec.flags.memory_share
         used = total * (configured + (1.0 - configured) * pod.memory_taken) if pod.alive else 0.0
         passed, seen.last = now - seen.last, now

@@ -52,7 +52,7 @@ class SimulatedFleet:
         self.router = Router(
             spec.policy, rng, refresh=spec.refresh, in_flight=spec.in_flight, careful=careful, spill=spec.spill
         )
-        self.gateway = Gateway(spec, self.router, self._place, self._refused, self._endpoints)
+        self.gateway = Gateway(spec, self.router, self._place, self._failed, self._endpoints)
         self._rng = np.random.default_rng(seeds[-2])
         self.traffic = [
             Traffic(i, self._rated(spec), np.random.default_rng(seeds[i])) for i, spec in enumerate(scenario.traffic)
@@ -272,10 +272,8 @@ class SimulatedFleet:
         attempt = self._attempts.pop(request.id, None)
         if attempt is None or attempt.over:
             return
-        attempt.over = True
-        attempt.traffic.in_flight -= 1
+        self._end(attempt)
         stats = self._stats(attempt)
-        stats.running -= 1
         stats.duration.observe(now - attempt.sent)
         if request.first >= 0:
             stats.ttft.observe(request.first - attempt.sent)
@@ -289,14 +287,10 @@ class SimulatedFleet:
             self._answered(attempt, now)
 
     def _failed(self, attempt: Attempt, now: float, code: str = "ModelServerError") -> None:
-        """No engine took or kept it."""
+        """No engine took or kept it, or the router turned it away."""
         self._end(attempt)
         self._stats(attempt).failed(code)
         self._retry(attempt, now + 1.0)
-
-    def _refused(self, attempt: Attempt, now: float, code: str) -> None:
-        """The router turned it away."""
-        self._failed(attempt, now, code)
 
     def _end(self, attempt: Attempt) -> None:
         attempt.over = True

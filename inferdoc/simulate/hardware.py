@@ -6,15 +6,12 @@ say to each other, plus what the host adds. Everything in seconds, bytes, FLOP a
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import Protocol, TypeVar
+from typing import Protocol
 
-import numpy as np
-
-from inferdoc.capacity.model_shape import shape_of
-from inferdoc.catalogue.signal import Card
+from inferdoc.capacity.model_shape import ModelShape, shape_of
+from inferdoc.catalogue.signal import Tier
 from inferdoc.errors import InferdocError
 from inferdoc.simulate.scenario import StepParts
 
@@ -48,68 +45,27 @@ RESERVED = 3 * 2**30
 """Bytes per GPU for activations, graphs and communication buffers (own choice)."""
 
 
-@dataclass(frozen=True)
-class Model:
-    """Shape of a model of collectors/models.yaml. parameters, active: counts; kv_heads x head_size per layer are cached
-    as BF16 keys and values."""
-
-    name: str
-    parameters: float
-    active: float
-    layers: int
-    hidden: int
-    kv_heads: int
-    head_size: int
-    experts: int = 0
-    top_k: int = 0
-    max_len: int = 32768
-
-    @property
-    def kv_bytes(self) -> int:
-        """Bytes of KV cache per token."""
-        return 2 * 2 * self.layers * self.kv_heads * self.head_size
+LONGEST = 32768
+"""Tokens of the longest context of a simulated model."""
 
 
-@dataclass(frozen=True)
-class MachineTier:
-    """Figures of one GPU: bytes, bytes/s, FLOP/s (dense BF16), bytes/s of one link direction."""
-
-    name: str
-    memory: float
-    bandwidth: float
-    flops: float
-    link: float
-    card: Card | None = None
+def kv_bytes_of(shape: ModelShape) -> int:
+    """Bytes of KV cache per token, as BF16 keys and values of every layer."""
+    return 2 * 2 * shape.layers * shape.kv.kv_heads * shape.kv.head_size
 
 
-@lru_cache(maxsize=1)
-def _catalogue_tiers() -> dict[str, MachineTier]:
+def tier(name: str) -> Tier:
+    """A tier of collectors/tiers.yaml. Raises InferdocError for an unknown one."""
     from inferdoc.catalogue.load import load_catalogue
 
     tiers = load_catalogue().tiers.tiers
-    return {
-        name: MachineTier(
-            name,
-            float(t.memory_gib.value) * 2**30,
-            float(t.memory_gbps.value) * 1e9,
-            float(t.bf16_tflops.value) * 1e12,
-            float(t.link_gbps.value) * 1e9,
-            t.card,
-        )
-        for name, t in tiers.items()
-    }
-
-
-def tier(name: str) -> MachineTier:
-    """A tier of collectors/tiers.yaml. Raises InferdocError for an unknown one."""
-    found = _catalogue_tiers().get(name)
-    if found is None:
-        raise InferdocError(f"no tier {name!r}; known: {', '.join(sorted(_catalogue_tiers()))}")
-    return found
+    if name not in tiers:
+        raise InferdocError(f"no tier {name!r}; known: {', '.join(sorted(tiers))}")
+    return tiers[name]
 
 
 @lru_cache(maxsize=1)
-def _catalogue_models() -> dict[str, Model]:
+def _catalogue_models() -> dict[str, ModelShape]:
     """Those of which every layer caches keys and values of every token."""
     from inferdoc.catalogue.load import load_catalogue
 
@@ -118,21 +74,11 @@ def _catalogue_models() -> dict[str, Model]:
         shape = shape_of(name, known.config).as_published(known.parameters, known.active)
         kv = shape.kv
         if kv.growing == shape.layers and not (kv.latent or kv.windowed or kv.linear):
-            found[name] = Model(
-                known.title,
-                shape.parameters,
-                shape.active,
-                shape.layers,
-                shape.hidden,
-                kv.kv_heads,
-                kv.head_size,
-                shape.experts,
-                shape.chosen,
-            )
+            found[name] = replace(shape, name=known.title)
     return found
 
 
-def model(name: str) -> Model:
+def model(name: str) -> ModelShape:
     """A model by its short name. Raises InferdocError for an unknown one."""
     found = _catalogue_models().get(name)
     if found is None:
@@ -189,8 +135,8 @@ class Roofline:
     """Step times of a model on GPUs of a tier (tensor parallel; experts spread over the GPUs where the model has
     some). graphs: tokens of the largest batch with a captured CUDA graph, 0: every batch has one."""
 
-    tier: MachineTier
-    model: Model
+    tier: Tier
+    model: ModelShape
     gpus: int = 1
     draft_share: float = 0.0
     kernels: float = 1.0
@@ -202,16 +148,18 @@ class Roofline:
     def __post_init__(self) -> None:
         self.health = Health.good(self.gpus)
         self._attention = 4.0 * self.model.layers * self.model.hidden
-        self._rate = self.tier.flops * FLOP_SHARE * self.gpus
-        self._width = self.tier.bandwidth * BANDWIDTH_SHARE * self.gpus
-        self._kv_bytes = self.model.kv_bytes
+        self._rate = float(self.tier.bf16_tflops.value) * 1e12 * FLOP_SHARE * self.gpus
+        self._width = float(self.tier.memory_gbps.value) * 1e9 * BANDWIDTH_SHARE * self.gpus
+        self._link = float(self.tier.link_gbps.value) * 1e9 * LINK_SHARE
+        self._kv_bytes = kv_bytes_of(self.model)
 
     def kv_blocks(self, block_size: int, memory_share: float = MEMORY_SHARE) -> int:
         """Blocks that fit beside the weights. Raises InferdocError if the weights alone do not."""
-        room = self.gpus * (self.tier.memory * memory_share - RESERVED) - 2 * self.model.parameters
-        blocks = int(room / (self.model.kv_bytes * block_size))
-        if blocks < self.model.max_len / block_size / 8:
-            raise InferdocError(f"{self.model.name} does not fit {self.gpus} GPUs of {self.tier.name}; take more GPUs")
+        memory = float(self.tier.memory_gib.value) * 2**30
+        room = self.gpus * (memory * memory_share - RESERVED) - 2 * self.model.parameters
+        blocks = int(room / (self._kv_bytes * block_size))
+        if blocks < LONGEST / block_size / 8:
+            raise InferdocError(f"{self.model.name} does not fit {self.gpus} GPUs of this tier; take more GPUs")
         return blocks
 
     def step(self, decode: int, context: float, prefill: int, prefill_context: float, requests: int) -> StepCost:
@@ -222,7 +170,7 @@ class Roofline:
         kv = (context + prefill * min(prefill_context, 1.0)) * self._kv_bytes
         if m.experts:
             dense = 0.25 * m.active
-            seen = 1.0 - (1.0 - m.top_k / m.experts) ** tokens
+            seen = 1.0 - (1.0 - m.chosen / m.experts) ** tokens
             flops = 2.0 * dense * tokens + attention
             expert_flops = 2.0 * (m.active - dense) * tokens
             expert_bytes = 2.0 * (m.parameters - dense) * seen
@@ -245,7 +193,7 @@ class Roofline:
     def _reduce(self, tokens: int) -> float:
         if self.gpus == 1:
             return 0.0
-        link = self.tier.link * LINK_SHARE * self.health.link
+        link = self._link * self.health.link
         moved = 2.0 * tokens * self.model.hidden * 2
         return 2 * self.model.layers * (ALL_REDUCE_LATENCY + moved / link)
 
@@ -253,22 +201,22 @@ class Roofline:
         """Expert dispatch (1 byte per value) and combine (2 bytes): the most loaded rank sets the pace."""
         if self.gpus == 1:
             return 0.0
-        rate = min(ALL_TO_ALL_RATE, self.tier.link * LINK_SHARE) * self.health.link
-        moved = tokens / self.gpus * self.model.top_k * self.model.hidden * 3 * self.health.hot
+        rate = min(ALL_TO_ALL_RATE, self._link) * self.health.link
+        moved = tokens / self.gpus * self.model.chosen * self.model.hidden * 3 * self.health.hot
         return self.model.layers * (2 * ALL_TO_ALL_LATENCY + moved / rate)
 
     def link_bytes(self, tokens: float) -> float:
         """Bytes that one GPU sends and receives over its links for so many tokens."""
         m = self.model
         if m.experts:
-            return 2.0 * m.layers * tokens / self.gpus * m.top_k * m.hidden * 3
+            return 2.0 * m.layers * tokens / self.gpus * m.chosen * m.hidden * 3
         return 2.0 * 2 * m.layers * 2.0 * tokens * m.hidden * 2
 
     def tokenise(self, tokens: int) -> float:
         return (0.5e-3 + 1.5e-6 * tokens) / self.health.cpu
 
     def encode(self, images: int) -> float:
-        return images * ENCODER_FLOP / (self.tier.flops * FLOP_SHARE * self.gpus * min(self.health.clock))
+        return images * ENCODER_FLOP / (self._rate * min(self.health.clock))
 
 
 @dataclass
@@ -322,8 +270,6 @@ class PartsTime:
         return 0.0
 
 
-WAITING_WEIGHT = 4
-"""vLLM v1/engine/core_client.py, DPLBAsyncMPClient: the score of a rank is 4 x waiting + running."""
 FORGET = 0.25
 """Weight of the newest step in a rank's mean (own choice)."""
 
@@ -343,41 +289,3 @@ class LockStep:
     def rest(self, rank: int) -> None:
         """A rank has nothing to do: it only follows."""
         self.lately[rank] = 0.0
-
-
-class Queues(Protocol):
-    """What the balancer counts of an engine."""
-
-    @property
-    def waiting(self) -> Collection[object]:
-        """Requests that wait."""
-
-    @property
-    def running(self) -> Collection[object]:
-        """Requests in the batch."""
-
-
-class Rank(Protocol):
-    """One engine behind the front end."""
-
-    @property
-    def engine(self) -> Queues:
-        """Its queues."""
-
-
-AnyRank = TypeVar("AnyRank", bound=Rank)
-
-
-def rank_for(
-    ranks: Sequence[AnyRank], turn: int, pinned: tuple[int, float] | None, rng: np.random.Generator
-) -> AnyRank:
-    """The rank that takes a request. turn: where the search begins; pinned: a rank, and the share of the requests whose
-    header names it."""
-    if pinned is not None and rng.random() < pinned[1]:
-        return ranks[pinned[0] % len(ranks)]
-
-    def score(place: int) -> tuple[int, int]:
-        engine = ranks[place].engine
-        return WAITING_WEIGHT * len(engine.waiting) + len(engine.running), (place - turn) % len(ranks)
-
-    return ranks[min(range(len(ranks)), key=score)]

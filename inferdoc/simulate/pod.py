@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import fields
 from typing import Any
 
 import msgspec
@@ -21,8 +20,8 @@ from inferdoc.simulate.hardware import (
     PartsTime,
     Roofline,
     StepTime,
+    kv_bytes_of,
     model,
-    rank_for,
     tier,
 )
 from inferdoc.simulate.link import Link
@@ -34,6 +33,9 @@ CFS_PERIOD = 0.1
 """Seconds in which a CPU quota is counted (Linux: cpu.cfs_period_us, 100 ms)."""
 PAGE_SECONDS = 0.015
 """CPU time that a metrics page costs: real servers answer in 12 to 39 ms (fixtures/fleets, control-steady)."""
+
+WAITING_WEIGHT = 4
+"""vLLM v1/engine/core_client.py, DPLBAsyncMPClient: the score of a rank is 4 x waiting + running."""
 
 
 def step_time(spec: PoolSpec) -> StepTime:
@@ -59,12 +61,10 @@ def engine_config(spec: PoolSpec) -> EngineConfig:
     else:
         blocks = 4096
     measured = spec.parts or spec.measured
-    kv_bytes = measured.kv_bytes if measured is not None else model(spec.model).kv_bytes
-    shared = {each.name for each in fields(EngineConfig)} & {*EngineFlags.__struct_fields__}
-    named = {name: getattr(flags, name) for name in shared}
+    kv_bytes = measured.kv_bytes if measured is not None else kv_bytes_of(model(spec.model))
     host_blocks = int(flags.offload * 2**30 / (kv_bytes * flags.block_size))
-    of_pool = {"blocks": blocks, "kv_bytes": kv_bytes, "workers": spec.gpus, "role": spec.role}
-    return EngineConfig(**named | of_pool, host_blocks=host_blocks, host_link=spec.host_link)
+    named = msgspec.structs.asdict(flags) | {"blocks": blocks, "kv_bytes": kv_bytes, "workers": spec.gpus}
+    return EngineConfig(**named, role=spec.role, host_blocks=host_blocks, host_link=spec.host_link)
 
 
 class Pod:
@@ -123,8 +123,6 @@ class Pod:
         if self.spec.role == "decode":
             link = Link(self.spec.link, self.spec.link_flow or float("inf"))
         engine = Engine(engine_config(self.spec), self.timing, rng, now, link, self._finished, self._prefilled)
-        if self.spec.flags.accept:
-            engine.accept = list(self.spec.flags.accept)
         engine.side_channel = self.side_channel
         engine.front.slower, engine.parser_misses = self.front_slower, self.parser_misses
         return engine
@@ -163,11 +161,18 @@ class Pod:
                 rank.timing.group, rank.timing.rank = together, rank.rank
 
     def rank_for(self, rng: np.random.Generator) -> Pod:
-        """The rank that takes the next request."""
+        """The rank that takes the next request: that of its header, else the one with the least to do."""
         if len(self.ranks) == 1:
             return self
         self._turn += 1
-        return rank_for(self.ranks, self._turn, self.pinned_rank, rng)
+        if self.pinned_rank is not None and rng.random() < self.pinned_rank[1]:
+            return self.ranks[self.pinned_rank[0] % len(self.ranks)]
+
+        def score(rank: Pod) -> tuple[int, int]:
+            load = WAITING_WEIGHT * len(rank.engine.waiting) + len(rank.engine.running)
+            return load, (rank.rank - self._turn) % len(self.ranks)
+
+        return min(self.ranks, key=score)
 
     def rest(self) -> None:
         """Ranks without work do not set the pace of those that have some."""

@@ -66,15 +66,8 @@ def at_version(items: Iterable[Item], version: str) -> Iterator[Item]:
         if _since("vllm").get(item.name, (0,)) > (*is_kept, 99):
             yield from _older(item, "vllm", is_kept)
             continue
-        if (
-            item.name == "vllm:request_success_total"
-            and is_kept < (0, 13)
-            and dict(item.labels)["finished_reason"]
-            in (
-                "error",
-                "repetition",
-            )
-        ):
+        counts_ends = item.name == "vllm:request_success_total" and is_kept < (0, 13)
+        if counts_ends and dict(item.labels)["finished_reason"] in ("error", "repetition"):
             continue
         yield item
         if is_kept <= (0, 11) and item.name in BEFORE_RENAME:
@@ -162,10 +155,11 @@ class FleetScraper:
         self._noise = None if drawn is None else ScrapeNoise(drawn, self._scenario.scrape)
         self._faults = [f for f in self._scenario.faults if f.kind in ("scrape-gap", "duplicate-target", "drop-series")]
         self._discover()
+        namespace = self._scenario.namespace
         if self._scenario.exporters.router:
-            self._add("llm-d-epp", "10.0.250.1:9090", "epp-0", self._router, lambda: True, lambda now: True)
+            self._add("llm-d-epp", "10.0.250.1:9090", "epp-0", self._router)
         if self._scenario.exporters.kube:
-            self._add("kube-state-metrics", "10.0.250.2:8080", "", self._kube, lambda: True, lambda now: True)
+            self._add("kube-state-metrics", "10.0.250.2:8080", "", lambda now: kube_items(fleet, namespace))
 
     @property
     def targets(self) -> list[Scraped]:
@@ -228,8 +222,8 @@ class FleetScraper:
         instance: str,
         pod: str,
         items: Callable[[float], Iterator[Item]],
-        alive: Callable[[], bool],
-        exists: Callable[[float], bool],
+        alive: Callable[[], bool] = lambda: True,
+        exists: Callable[[float], bool] = lambda now: True,
         skip: Callable[[float], bool] = lambda now: False,
         delay: Callable[[float], float] = lambda draw: 0.0,
     ) -> None:
@@ -243,13 +237,12 @@ class FleetScraper:
     def _pod(self, pod: Pod) -> None:
         pod.unix = self._scenario.start
         name = self.model_name(pod)
-        twice = any(fault.kind == "duplicate-target" for fault in self._faults)
 
         def active_faults(kind: str, now: float) -> Iterator[FaultSpec]:
             """Who has whose place is known when a new pod is ready, after it was first scraped."""
             for fault in self._faults:
                 here = not fault.pods or pod.name in map(self.fleet.heir, fault.pods)
-                if fault.kind == kind and here and _active(fault, now):
+                if fault.kind == kind and here and fault.at <= now and (fault.until is None or now < fault.until):
                     yield fault
 
         def items(now: float) -> Iterator[Item]:
@@ -261,20 +254,15 @@ class FleetScraper:
         def lost(now: float) -> bool:
             return any(self._rng.random() < f.lost for f in active_faults("scrape-gap", now))
 
-        def seen(now: float) -> bool:
-            return pod.scraped
+        def twice(now: float) -> bool:
+            return pod.scraped and any(active_faults("duplicate-target", now))
 
-        self._add("vllm", pod.instance, pod.name, items, lambda: pod.alive, seen, lost, pod.page_delay)
-        if twice:
+        self._add(
+            "vllm", pod.instance, pod.name, items, lambda: pod.alive, lambda now: pod.scraped, lost, pod.page_delay
+        )
+        if any(fault.kind == "duplicate-target" for fault in self._faults):
             again = pod.instance.replace(":8000", ":8001")
-            self._add(
-                "vllm",
-                again,
-                pod.name,
-                items,
-                lambda: pod.alive,
-                lambda now: seen(now) and any(active_faults("duplicate-target", now)),
-            )
+            self._add("vllm", again, pod.name, items, lambda: pod.alive, twice)
 
     def _node(self, pod: Pod) -> None:
         """The exporters of the pod's node, once a node; the log of an expert-parallel engine, once an engine."""
@@ -282,9 +270,6 @@ class FleetScraper:
 
         def here() -> list[Pod]:
             return [p for p in self.fleet.pods if p.node == node]
-
-        def always(now: float) -> bool:
-            return True
 
         def dcgm(now: float) -> Iterator[Item]:
             return self._dcgm.items([rank for p in here() for rank in p.ranks], now, self._scenario.namespace)
@@ -303,24 +288,17 @@ class FleetScraper:
             return
         self._known.add(node)
         if exporters.dcgm and pod.spec.measured is None:
-            self._add("dcgm-exporter", f"{node}:9400", "", dcgm, lambda: True, always)
+            self._add("dcgm-exporter", f"{node}:9400", "", dcgm)
         if exporters.cadvisor:
-            self._add("cadvisor", f"{node}:10250", "", cadvisor, lambda: True, always)
+            self._add("cadvisor", f"{node}:10250", "", cadvisor)
 
     def _router(self, now: float) -> Iterator[Item]:
         items = router_items(self.fleet, self.model_name(self.fleet.pods[0]), self._scenario.namespace)
         return router_at_version(items, self._scenario.router.version)
 
-    def _kube(self, now: float) -> Iterator[Item]:
-        return kube_items(self.fleet, self._scenario.namespace)
-
     @staticmethod
     def model_name(pod: Pod) -> str:
         return "tiny" if pod.spec.measured is not None else model(pod.spec.model).name
-
-
-def _active(fault: FaultSpec, now: float) -> bool:
-    return now >= fault.at and (fault.until is None or now < fault.until)
 
 
 def simulate(scenario: Scenario, progress: Callable[[float], None] | None = None) -> list[Scraped]:

@@ -20,6 +20,8 @@ SINGLE = 1 << 32
 MOST_IMAGES = 16
 CONVERSATION = 1 << 40
 """Numbers of prefixes from here on are those of conversations."""
+SET_ANEW = ("adapters", "logprobs", "structured", "stop_share", "schemas", "schema_seconds", "image_pool")
+"""What a fault replaces; it multiplies the rest."""
 
 
 @dataclass(slots=True)
@@ -185,15 +187,14 @@ class Traffic:
         """Clients send something else from now on. Factors multiply what they sent before."""
         spec = self.spec
         rate = 1.0 if fault.rate is None else fault.rate
-        prefixes = spec.prefixes
-        if fault.prefix_count is not None:
-            prefixes = msgspec.structs.replace(prefixes, count=fault.prefix_count)
-        if fault.unstable:
-            prefixes = msgspec.structs.replace(prefixes, stable=False)
-        if fault.template:
-            prefixes = msgspec.structs.replace(prefixes, rendered=False)
-        if fault.popular is not None:
-            prefixes = msgspec.structs.replace(prefixes, popular=fault.popular)
+        prefixes = msgspec.structs.replace(
+            spec.prefixes,
+            count=spec.prefixes.count if fault.prefix_count is None else fault.prefix_count,
+            stable=spec.prefixes.stable and not fault.unstable,
+            rendered=spec.prefixes.rendered and not fault.template,
+            popular=spec.prefixes.popular if fault.popular is None else fault.popular,
+        )
+        set_anew = {name: getattr(fault, name) for name in SET_ANEW if getattr(fault, name) is not None}
         self.spec = msgspec.structs.replace(
             spec,
             rate=spec.rate * rate,
@@ -201,14 +202,8 @@ class Traffic:
             prompt=scaled(spec.prompt, fault.prompt),
             output=scaled(spec.output, fault.output),
             prefixes=prefixes,
-            adapters=spec.adapters if fault.adapters is None else fault.adapters,
-            logprobs=spec.logprobs if fault.logprobs is None else fault.logprobs,
-            structured=spec.structured if fault.structured is None else fault.structured,
-            stop_share=spec.stop_share if fault.stop_share is None else fault.stop_share,
-            schemas=spec.schemas if fault.schemas is None else fault.schemas,
-            schema_seconds=spec.schema_seconds if fault.schema_seconds is None else fault.schema_seconds,
             images=spec.images * (1.0 if fault.images is None else fault.images),
-            image_pool=spec.image_pool if fault.image_pool is None else fault.image_pool,
+            **set_anew,
         )
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
-from inferdoc.errors import ExitCode
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.slo.attainment import FAILED, FIRST_TOKEN, PER_TOKEN
 from inferdoc.slo.history import History
@@ -188,8 +187,3 @@ def _healthy_hours(history: History, part: _Part, grid: Grid) -> tuple[np.ndarra
         "an engine that did not answer": int(away.sum()),
         "failed requests": int((failed & ~away).sum()),
     }
-
-
-def suggested_code(found: Sequence[Suggestion | NoSuggestion]) -> int:
-    """0: there is something to promise; 3: there is not."""
-    return ExitCode.OK if any(isinstance(one, Suggestion) for one in found) else ExitCode.UNKNOWN

@@ -28,53 +28,19 @@ if TYPE_CHECKING:
     from inferdoc.store.store import Store as Store
     from inferdoc.store.writer import Writer as Writer
 
-_HOMES = {
-    "STALE": "block",
-    "Block": "block",
-    "absent": "block",
-    "Compacted": "compaction",
-    "compact": "compaction",
-    "export": "exporter",
-    "export_parquet": "parquet_export",
-    "Imported": "importer",
-    "import_columns": "importer",
-    "import_file": "importer",
-    "Inventory": "info",
-    "inventory": "info",
-    "Keeper": "retention",
-    "Pruned": "retention",
-    "prune": "retention",
-    "would_prune": "retention",
-    "StoreError": "faults",
-    "Store": "store",
-    "Verified": "info",
-    "verify": "info",
-    "Writer": "writer",
+_NAMES = {
+    "block": "STALE Block absent",
+    "compaction": "Compacted compact",
+    "exporter": "export",
+    "faults": "StoreError",
+    "importer": "Imported import_columns import_file",
+    "info": "Inventory Verified inventory verify",
+    "parquet_export": "export_parquet",
+    "retention": "Keeper Pruned prune would_prune",
+    "store": "Store",
+    "writer": "Writer",
 }
-
-__all__ = [
-    "STALE",
-    "Block",
-    "Compacted",
-    "Imported",
-    "Inventory",
-    "Keeper",
-    "Pruned",
-    "Store",
-    "StoreError",
-    "Verified",
-    "Writer",
-    "absent",
-    "compact",
-    "export",
-    "export_parquet",
-    "import_columns",
-    "import_file",
-    "inventory",
-    "prune",
-    "verify",
-    "would_prune",
-]
+_HOMES = {name: home for home, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -20,6 +20,7 @@ from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
 from inferdoc.store.seal import Owner, owner_of
 from inferdoc.store.stretches import Segment, outermost_segment, overlapping
+from inferdoc.words import some
 
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
@@ -176,9 +177,10 @@ class Extent:
             return None
         newest = self._newest_by_target()
         names = sorted(name for name, time_ms in newest.items() if time_ms > latest + FUTURE_MS)
-        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         distance = distance_text(max(newest.values()) - latest)
-        return f"{self.path}: samples up to {distance} in the future are looked past ({shown}); check that clock"
+        return (
+            f"{self.path}: samples up to {distance} in the future are looked past ({some(names, 3)}); check that clock"
+        )
 
     def _newest_by_target(self) -> dict[str, int]:
         """Newest time of each target, by its pod or instance."""

@@ -34,6 +34,7 @@ from inferdoc.store.faults import StoreError, damaged, guarded
 from inferdoc.store.indexes import Hidden, hidden_scrapes
 from inferdoc.store.lock import StoreFile, check_reading
 from inferdoc.store.origin import keep_all
+from inferdoc.store.space import pragma
 
 FORMAT = 4
 FORMAT_WITH_CHUNKS = 2
@@ -161,13 +162,9 @@ def _connect_read_only(path: Path, options: str) -> sqlite3.Connection:
     return connection
 
 
-def _pragma(connection: sqlite3.Connection, name: str) -> int:
-    return int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-
-
 def _is_blank(connection: sqlite3.Connection) -> bool:
     tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
-    return not tables and not _pragma(connection, "application_id") and not _pragma(connection, "user_version")
+    return not tables and not pragma(connection, "application_id") and not pragma(connection, "user_version")
 
 
 def _await_creation(connection: sqlite3.Connection) -> None:
@@ -225,9 +222,9 @@ def check_tables(connection: sqlite3.Connection, path: Path) -> None:
 
 def check_format(connection: sqlite3.Connection, path: Path) -> int:
     """The format of the store; refuses what is none, or a newer one than this release knows."""
-    if _pragma(connection, "application_id") != APPLICATION_ID:
+    if pragma(connection, "application_id") != APPLICATION_ID:
         raise StoreError(f"{path} is not an inferdoc store; give another --store")
-    version = _pragma(connection, "user_version")
+    version = pragma(connection, "user_version")
     if version > FORMAT:
         raise StoreError(
             f"the store {path} has format {version}, this inferdoc reads up to {FORMAT}; update inferdoc-toolkit"

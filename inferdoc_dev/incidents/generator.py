@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from inferdoc.simulate.autoscaler import pod_rate
-from inferdoc.simulate.hardware import model
+from inferdoc.simulate.hardware import kv_bytes_of, model
 from inferdoc.simulate.pod import engine_config, step_time
 from inferdoc.simulate.scenario import (
     EngineFlags,
@@ -184,7 +184,7 @@ def kv_tokens(spec: PoolSpec) -> int:
 
 def kv_request_bytes(spec: PoolSpec, stream: Stream) -> float:
     """Bytes that one split request moves."""
-    return stream.prompt.mean() * model(spec.model).kv_bytes
+    return stream.prompt.mean() * kv_bytes_of(model(spec.model))
 
 
 def randomised(

@@ -41,7 +41,6 @@ def test_series_types_and_values() -> None:
         Series("up", ()),
     )
     assert page.layout.types == {"vllm:num_requests_running": "gauge", "vllm:prompt_tokens_total": "counter"}
-    assert page.layout.help == {"vllm:num_requests_running": "Number of requests."}
     assert page.values.dtype == np.float64
     assert page.values.tolist() == [3.0, 1.25e6, 1.0]
     assert page.timestamps is None
@@ -92,7 +91,6 @@ def test_the_digest_covers_series_order_and_types_but_not_help() -> None:
     a, b = Series("a", ()), Series("b", ())
     assert Layout([a, b]) != Layout([b, a])
     assert Layout([a], {"a": "gauge"}) != Layout([a], {"a": "counter"})
-    assert Layout([a], help_texts={"a": "x"}) == Layout([a])
 
 
 def test_types_are_found_behind_suffixes() -> None:
@@ -300,7 +298,7 @@ def test_openmetrics_text_after_its_end() -> None:
         fresh(b"a 1\n# EOF\nb 2\n", OPENMETRICS)
 
 
-def test_openmetrics_exemplars_timestamps_and_units() -> None:
+def test_openmetrics_exemplars_timestamps_and_metadata() -> None:
     page = fresh(
         b"# TYPE h_seconds histogram\n# UNIT h_seconds seconds\n# HELP h_seconds a\\nb\n"
         b'h_seconds_bucket{le="1.0"} 5 1795253610.7815 # {trace_id="a } b \\" # {"} 0.5 1795253610.0\n'
@@ -310,8 +308,7 @@ def test_openmetrics_exemplars_timestamps_and_units() -> None:
     assert page.values.tolist() == [5.0, 6.0, 6.0, 1.0]
     assert page.timestamps is not None
     assert page.timestamps.tolist() == [1795253610782, 1795253610782, 1795253610000, NO_TIMESTAMP]
-    assert page.layout.units == {"h_seconds": "seconds"}
-    assert page.layout.help == {"h_seconds": "a\nb"}
+    assert page.layout.types == {"h_seconds": "histogram", "g": "gauge", "i": "gauge"}
 
 
 @pytest.mark.parametrize(

@@ -238,10 +238,8 @@ def reload_seconds(tiers: Tiers) -> float:
 
 
 def simulated_memory(tiers: Tiers) -> float:
-    """Bytes of a simulated GPU: what its KV cache is cut from."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("inferdoc.catalogue.load.load_catalogue", lambda: SimpleNamespace(tiers=tiers))
-        return hardware._catalogue_tiers.__wrapped__()[OURS].memory
+    """Blocks of the KV cache of a simulated GPU."""
+    return hardware.Roofline(tiers.tiers[OURS], hardware.model("llama-3.1-8b")).kv_blocks(16)
 
 
 def four_bits(tiers: Tiers) -> float:

@@ -16,7 +16,7 @@ from inferdoc.simulate.request import EngineRequest, RequestState
 
 def engine(blocks: int = 4000, **flags: object) -> tuple[Engine, list[EngineRequest]]:
     done: list[EngineRequest] = []
-    config = EngineConfig(blocks, **flags)  # type: ignore[arg-type]
+    config = EngineConfig(blocks=blocks, **flags)  # type: ignore[arg-type]
     timing = MeasuredTime(0.008, 0.0005, 1 / 8000)
     return Engine(config, timing, np.random.default_rng(1), finished=lambda r, now: done.append(r)), done
 

@@ -20,7 +20,7 @@ def request(number: int, prompt: int = 400, output: int = 20, **more: object) ->
 def engine(**flags: object) -> tuple[Engine, list[EngineRequest]]:
     done: list[EngineRequest] = []
     timing = Roofline(tier("h100-80"), model("llama-3.1-8b"))
-    config = EngineConfig(2000, **flags)  # type: ignore[arg-type]
+    config = EngineConfig(blocks=2000, **flags)  # type: ignore[arg-type]
     return Engine(config, timing, np.random.default_rng(1), finished=lambda r, now: done.append(r)), done
 
 

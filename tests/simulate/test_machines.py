@@ -11,7 +11,7 @@ from inferdoc.simulate.engine_pages import vllm_items
 from inferdoc.simulate.exporter_pages import Dcgm
 from inferdoc.simulate.fleet import SimulatedFleet
 from inferdoc.simulate.gpus import BRAKE_CLOCK, HARDWARE_SLOWDOWN, HW_THERMAL, POWER_BRAKE, POWER_CAP, SW_THERMAL, Gpu
-from inferdoc.simulate.hardware import LockStep, MeasuredTime, Roofline, rank_for, tier
+from inferdoc.simulate.hardware import LockStep, MeasuredTime, Roofline, tier
 from inferdoc.simulate.request import EngineRequest
 from inferdoc.simulate.scenario import Scenario
 from inferdoc.simulate.scenario_files import read_scenario
@@ -135,13 +135,15 @@ def test_every_request_of_a_deployment_ends_on_one_of_its_ranks():
 
 
 def test_rank_for_prefers_few_waiting_over_few_running():
-    ranks = fleet(ranks=2).pods[0].ranks
+    pod = fleet(ranks=2).pods[0]
+    ranks = pod.ranks
     busy = [EngineRequest(i, 10, 5, 5, [], 0.0) for i in range(4)]
     ranks[0].engine.running = {r.id: r for r in busy[:3]}
     ranks[1].engine.waiting.append(busy[3])
     rng = np.random.default_rng(1)
-    assert rank_for(ranks, 0, None, rng) is ranks[0], "3 running are less than 4 x 1 waiting"
-    assert rank_for(ranks, 0, (1, 1.0), rng) is ranks[1]
+    assert pod.rank_for(rng) is ranks[0], "3 running are less than 4 x 1 waiting"
+    pod.pinned_rank = (1, 1.0)
+    assert pod.rank_for(rng) is ranks[1]
 
 
 def test_ranks_of_a_model_with_experts_step_together_and_others_do_not():
@@ -172,7 +174,7 @@ def test_the_page_of_a_deployment_has_one_series_per_rank_and_no_process():
 
 def test_a_synchronous_rearrangement_stops_the_streams_at_its_interval():
     def slow_gaps(**flags: float) -> tuple[int, float]:
-        config = EngineConfig(4000, **flags)  # type: ignore[arg-type]
+        config = EngineConfig(blocks=4000, **flags)  # type: ignore[arg-type]
         kept = Engine(config, MeasuredTime(0.01, 0.0, 1 / 8000), np.random.default_rng(1))
         kept.submit(EngineRequest(0, 100, 1001, 1001, [(("own", 0), 0)], 0.0), 0.0)
         kept.advance(60.0)

@@ -36,7 +36,7 @@ from inferdoc.prewarm.emit.kinds import (
     look,
     part_of,
     patch_target_of,
-    wrong_kind,
+    refuse_other_kind,
 )
 from inferdoc.prewarm.kubectl import delete_jobs_words, own_floor, patch_words
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, lifted, pool_plan
@@ -110,8 +110,7 @@ def over_own_floor(
     """The pool with no floor under the user's own, and that floor (None where the object is not known)."""
     if existing is None:
         return pool, None
-    if existing.get("kind") != patched.kind:
-        raise wrong_kind(existing, patched.kind)
+    refuse_other_kind(existing, patched.kind)
     own = own_floor(part_of(existing, patched.domain), look(existing, *patched.field))
     return pool_plan(lifted(pool.row, own)), own
 

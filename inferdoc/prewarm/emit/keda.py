@@ -24,6 +24,8 @@ from inferdoc.prewarm.emit.kinds import (
     patch_target_of,
     place_on,
     put,
+    refuse_ceiling,
+    refuse_other_kind,
     wrong_kind,
 )
 from inferdoc.prewarm.emit.registry import PrewarmTarget
@@ -111,6 +113,7 @@ def keda_cron(plan: PlanRow, options: EmitOptions) -> str:
             "Give the ScaledObject you have with --existing FILE and the two are merged.",
         ]
     else:
+        refuse_scaled_object(options.existing, triggers, pool.top)
         made, notes = merged(options.existing, triggers, plan, pool)
         comments = ["Merged with the existing ScaledObject.", *notes]
     meta = made["metadata"]
@@ -156,7 +159,10 @@ def scaled_object(
 ) -> dict[str, Any]:
     """A ScaledObject of its own, for a workload that has none."""
     name = options.name or pool.row.name
-    _need_triggers(pool, triggers)
+    if not triggers:
+        raise InferdocError(
+            f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set minReplicaCount to it instead"
+        )
     marks = {**stamps(plan, pool.row), TRIGGERS: merged_triggers(triggers, triggers, None).record}
     return {
         "apiVersion": "keda.sh/v1alpha1",
@@ -187,36 +193,31 @@ def gentle() -> dict[str, Any]:
     }
 
 
-def _need_triggers(pool: PoolPlan, triggers: list[dict[str, Any]]) -> None:
-    if not triggers:
-        raise InferdocError(
-            f"pool {pool.row.name}: the plan is a constant {pool.row.base}; set minReplicaCount to it instead"
-        )
-
-
 def merged(
-    existing: dict[str, Any], triggers: list[dict[str, Any]], plan: PlanRow, pool: PoolPlan
+    existing: dict[str, Any],
+    triggers: list[dict[str, Any]],
+    plan: PlanRow,
+    pool: PoolPlan,
+    place: TriggerPlace = SCALED_OBJECT,
 ) -> tuple[dict[str, Any], list[str]]:
-    """The existing ScaledObject with our triggers in place of those of an earlier plan and minReplicaCount at the
-    plan's base or the user's own, whichever is higher; and what people should know. Refuses what would not work."""
-    refuse_scaled_object(existing, triggers, pool.top)
+    """The existing object with our triggers in place of those of an earlier plan and its floor at the plan's base or
+    the user's own, whichever is higher; and what people should know."""
     made = copy.deepcopy(existing)
     made.pop("status", None)
-    metadata, spec = made.setdefault("metadata", {}), made.setdefault("spec", {})
+    metadata = made.setdefault("metadata", {})
     for key in SERVER_FIELDS:
         metadata.pop(key, None)
-    merge, base = settled_object(existing, triggers, pool.row.base)
-    spec["triggers"] = merge.triggers
-    marks = metadata.setdefault("annotations", {})
-    marks.update({**stamps(plan, pool.row), TRIGGERS: merge.record})
-    if base.floor is not None and base.record is not None:
-        spec["minReplicaCount"] = base.floor
-        marks.update({key: value for key, value in base.record.annotations().items() if value is not None})
+    merge, base = settled_object(existing, triggers, pool.row.base, place)
+    put(made, place.trigger_path, merge.triggers)
+    put(made, place.floor_path, base.floor)
+    kept = {} if base.record is None else base.record.annotations()
+    own = {**stamps(plan, pool.row), TRIGGERS: merge.record, **{k: v for k, v in kept.items() if v is not None}}
+    metadata.setdefault("annotations", {}).update(in_domain(own, place.domain))
     return made, [*merge.notes, *base.notes]
 
 
 def settled_object(
-    existing: dict[str, Any], triggers: list[dict[str, Any]], base: int | None, place: TriggerPlace = SCALED_OBJECT
+    existing: dict[str, Any], triggers: list[dict[str, Any]], base: int | None, place: TriggerPlace
 ) -> tuple[TriggerMerge, Settled]:
     """The triggers and the floor that an object should have. base: the plan's, None where there is none to follow."""
     seen = part_of(existing, place.domain)
@@ -265,18 +266,7 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
     if isinstance(scaling.get("wva"), dict):
         word = "llm-service-prefill" if pool.row.role == "prefill" else "llm-service"
         return cronjob_for(plan, replace(options, name=name), patch_target_of(word))
-    made = copy.deepcopy(existing)
-    made.pop("status", None)
-    for key in SERVER_FIELDS:
-        made["metadata"].pop(key, None)
-    marks = made["metadata"].setdefault("annotations", {})
-    merge, base = settled_object(existing, [trigger(w, pool) for w in pool.windows], pool.row.base, place)
-    put(made, place.trigger_path, merge.triggers)
-    put(made, place.floor_path, base.floor)
-    own: dict[str, str] = {**stamps(plan, pool.row), TRIGGERS: merge.record}
-    if base.record is not None:
-        own |= {key: value for key, value in base.record.annotations().items() if value is not None}
-    marks.update(in_domain(own, place.domain))
+    made, notes = merged(existing, [trigger(window, pool) for window in pool.windows], plan, pool, place)
     placed = replace(options, name=name, namespace=look(existing, "metadata", "namespace") or options.namespace)
     comments = [
         f"Cron triggers merged into {'.'.join(place.trigger_path)}.",
@@ -284,24 +274,19 @@ def llm_service(plan: PlanRow, options: EmitOptions, existing: dict[str, Any]) -
         "The CronJob takes them out and puts your own minReplicas back once the plan has expired unrenewed.",
         image_line(options.image),
     ]
-    return to_yaml(
-        [made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *comments, *merge.notes, *base.notes]
-    )
+    return to_yaml([made, *expiry_by_stamp(plan, pool, placed, place)], [stamp_line(plan), *comments, *notes])
 
 
 def refuse_llm_service(existing: dict[str, Any], where: tuple[str, ...], top: int) -> dict[str, Any]:
     """The scaling stanza of the service at the path `where`. InferdocError if there is none, or if its maximum is below
     the plan; top: the highest floor of the plan."""
-    if existing.get("kind") != "LLMInferenceService":
-        raise wrong_kind(existing, "LLMInferenceService")
+    refuse_other_kind(existing, "LLMInferenceService")
     name, scaling = look(existing, "metadata", "name"), look(existing, *where)
     if not isinstance(scaling, dict):
         raise InferdocError(
             f"LLMInferenceService {name} has no {'.'.join(where)}: with `replicas` alone nothing scales it"
         )
-    limit = scaling.get(SERVICE.ceiling)
-    if isinstance(limit, int) and limit < top:
-        raise InferdocError(f"LLMInferenceService {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
+    refuse_ceiling(f"LLMInferenceService {name}", scaling.get(SERVICE.ceiling), top)
     if not any(isinstance(scaling.get(scaler), dict) for scaler in ("wva", "keda")):
         raise InferdocError(f"LLMInferenceService {name}: {'.'.join(where)} holds neither keda nor wva")
     return scaling

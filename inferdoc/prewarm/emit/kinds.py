@@ -152,6 +152,17 @@ def wrong_kind(existing: dict[str, Any], expected: str) -> InferdocError:
     return InferdocError(f"--existing holds a {existing.get('kind', 'nameless thing')}, expected a {expected}")
 
 
+def refuse_other_kind(existing: dict[str, Any], expected: str) -> None:
+    if existing.get("kind") != expected:
+        raise wrong_kind(existing, expected)
+
+
+def refuse_ceiling(what: str, limit: Any, top: int) -> None:
+    """InferdocError where the maximum of an object, if it states one, is below the highest floor of the plan."""
+    if isinstance(limit, int) and limit < top:
+        raise InferdocError(f"{what} has maxReplicas {limit}, the plan wants {top}; raise it first")
+
+
 def put(tree: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
     """Sets a nested field, making what is missing on the way."""
     for part in path[:-1]:

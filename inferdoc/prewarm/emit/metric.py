@@ -8,7 +8,7 @@ from typing import Any
 
 from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import EmitOptions, chosen, fresh, to_yaml
-from inferdoc.prewarm.emit.keda import PREFIX, merged, scaled_object
+from inferdoc.prewarm.emit.keda import PREFIX, merged, refuse_scaled_object, scaled_object
 from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, pool_plan, to_json
 
@@ -69,6 +69,7 @@ def keda_prometheus(plan: PlanRow, options: EmitOptions) -> str:
     fallback = {"failureThreshold": 3, "replicas": max(1, pool.row.base), "behavior": "currentReplicasIfHigher"}
     notes: list[str] = []
     if options.existing is not None:
+        refuse_scaled_object(options.existing, [trigger], pool.top)
         made, notes = merged(options.existing, [trigger], plan, pool)
     else:
         made = scaled_object(plan, pool, options, [trigger])

@@ -11,7 +11,7 @@ from inferdoc.errors import InferdocError
 from inferdoc.prewarm.emit.base import BASE, MANAGER, PLACED, EmitOptions, chosen, fresh, stamps, to_yaml
 from inferdoc.prewarm.emit.cronjob import cronjob, cronjob_for
 from inferdoc.prewarm.emit.keda import llm_service, refuse_llm_service
-from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, wrong_kind
+from inferdoc.prewarm.emit.kinds import PatchTarget, look, patch_target_of, refuse_ceiling, refuse_other_kind
 from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.kubectl import own_floor
 from inferdoc.prewarm.plan import PlanRow, rescaled
@@ -54,8 +54,7 @@ def hpa(plan: PlanRow, options: EmitOptions) -> str:
 def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
     """Refuses an HPA that another controller owns or that cannot hold the plan; returns remarks for one kept in git.
     top: the highest floor of the plan."""
-    if existing.get("kind") != "HorizontalPodAutoscaler":
-        raise wrong_kind(existing, "HorizontalPodAutoscaler")
+    refuse_other_kind(existing, "HorizontalPodAutoscaler")
     name = look(existing, "metadata", "name")
     owners = [o.get("kind") for o in look(existing, "metadata", "ownerReferences") or []]
     marks = look(existing, "metadata", "labels") or {}
@@ -64,9 +63,7 @@ def refuse_hpa(existing: dict[str, Any], top: int) -> list[str]:
         raise InferdocError(
             f"HPA {name} belongs to {owner or 'a ScaledObject'}, which would undo the patch; use its own target"
         )
-    limit = look(existing, "spec", "maxReplicas")
-    if isinstance(limit, int) and limit < top:
-        raise InferdocError(f"HPA {name} has maxReplicas {limit}, the plan wants {top}; raise it first")
+    refuse_ceiling(f"HPA {name}", look(existing, "spec", "maxReplicas"), top)
     if look(existing, "status", "currentReplicas") == 0:
         raise InferdocError(f"HPA {name} is at 0 replicas and inactive; scale its workload to 1 first")
     notes = look(existing, "metadata", "annotations") or {}
@@ -106,8 +103,7 @@ def kserve(plan: PlanRow, options: EmitOptions) -> str:
 
 def refuse_inference_service(existing: dict[str, Any]) -> None:
     """Refuses a service on whose floor KServe would not act."""
-    if existing.get("kind") != "InferenceService":
-        raise wrong_kind(existing, "InferenceService")
+    refuse_other_kind(existing, "InferenceService")
     notes = look(existing, "metadata", "annotations") or {}
     if str(notes.get("serving.kserve.io/stop", "false")).lower() == "true":
         raise InferdocError("the InferenceService carries serving.kserve.io/stop, which overrides any floor")
@@ -122,24 +118,15 @@ def wva(plan: PlanRow, options: EmitOptions) -> str:
     """CronJobs on a VariantAutoscaling. `existing` may be the object or its CRD: an installation whose CRD has no
     minReplicas is refused, since the floor belongs on the HPA or ScaledObject there."""
     existing = options.existing
-    if existing is not None:
-        if existing.get("kind") == "CustomResourceDefinition":
-            texts = str(existing.get("spec"))
-            if "minReplicas" not in texts:
-                raise InferdocError(
-                    "this VariantAutoscaling CRD has no minReplicas: use its HPA or ScaledObject (hpa, keda-cron)"
-                )
-        elif existing.get("kind") != "VariantAutoscaling":
-            raise wrong_kind(existing, "VariantAutoscaling")
-        else:
-            limit = look(existing, "spec", "maxReplicas")
-            top = chosen(plan, options).top
-            if isinstance(limit, int) and limit < top:
-                raise InferdocError(
-                    f"the VariantAutoscaling has maxReplicas {limit}, the plan wants {top}; raise it first"
-                )
-            return cronjob(plan, replace(options, kind="VariantAutoscaling"))
-    return cronjob(plan, replace(options, kind="VariantAutoscaling", existing=None))
+    if existing is None or existing.get("kind") == "CustomResourceDefinition":
+        if existing is not None and "minReplicas" not in str(existing.get("spec")):
+            raise InferdocError(
+                "this VariantAutoscaling CRD has no minReplicas: use its HPA or ScaledObject (hpa, keda-cron)"
+            )
+        return cronjob(plan, replace(options, kind="VariantAutoscaling", existing=None))
+    refuse_other_kind(existing, "VariantAutoscaling")
+    refuse_ceiling("the VariantAutoscaling", look(existing, "spec", "maxReplicas"), chosen(plan, options).top)
+    return cronjob(plan, replace(options, kind="VariantAutoscaling"))
 
 
 def lws(plan: PlanRow, options: EmitOptions) -> str:
@@ -149,8 +136,8 @@ def lws(plan: PlanRow, options: EmitOptions) -> str:
     if per_group < 1:
         raise InferdocError("--per-group must be at least 1")
     existing = options.existing
-    if existing is not None and existing.get("kind") != "LeaderWorkerSet":
-        raise wrong_kind(existing, "LeaderWorkerSet")
+    if existing is not None:
+        refuse_other_kind(existing, "LeaderWorkerSet")
     pool = chosen(plan, options)
     groups = rescaled(pool.row, lambda n: math.ceil(n / per_group))
     size = look(existing, *LWS_PATH, "size") or options.pods_per_group
@@ -166,12 +153,13 @@ def lws(plan: PlanRow, options: EmitOptions) -> str:
     return cronjob_for(plan, changed, patch_target_of("LeaderWorkerSet"), rows=[groups], remarks=remarks)
 
 
-def _read_hpa(text: str, _: str) -> int:
-    return int(load_yaml(text)["spec"]["minReplicas"])
-
-
 TARGETS = {
-    "hpa": PrewarmTarget(hpa, "moment", over_existing=patch_target_of("hpa"), read_moment=_read_hpa),
+    "hpa": PrewarmTarget(
+        hpa,
+        "moment",
+        over_existing=patch_target_of("hpa"),
+        read_moment=lambda text, _: int(load_yaml(text)["spec"]["minReplicas"]),
+    ),
     "cronjob": PrewarmTarget(cronjob, patched=patch_target_of("hpa")),
     "kserve": PrewarmTarget(kserve, patched=patch_target_of("kserve")),
     "wva": PrewarmTarget(wva, patched=patch_target_of("wva")),

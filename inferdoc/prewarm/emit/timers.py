@@ -14,7 +14,6 @@ import numpy as np
 from inferdoc import escaping
 from inferdoc.errors import InferdocError
 from inferdoc.forecast.calendar import zone_of
-from inferdoc.prewarm import reference_check
 from inferdoc.prewarm.emit.base import (
     MANAGER,
     EmitOptions,
@@ -33,7 +32,7 @@ from inferdoc.prewarm.emit.cronjob import cron_object, image_line, job_spec, obj
 from inferdoc.prewarm.emit.kinds import patch_target_of
 from inferdoc.prewarm.emit.registry import PrewarmTarget
 from inferdoc.prewarm.plan import PlanRow, PoolPlan, PoolRow, pool_plan
-from inferdoc.prewarm.reference_check import MinuteSpan
+from inferdoc.prewarm.reference_check import MinuteSpan, crontab_floor, systemd_floor
 from inferdoc.prewarm.week import DAYS, MINUTES, MINUTES_PER_DAY, jumps
 
 MINUTE_OF_DAY = 3 * 60 + 40
@@ -181,7 +180,10 @@ def _host_times(pool: PoolPlan, host: str, begin: datetime) -> list[tuple[int, t
             raise InferdocError(
                 f"the clock of {host} changes within {PROOF_DAYS} days: run cron in UTC, or use systemd"
             )
-        moved = {offset - _minutes(theirs, begin) for offset in _offsets(pool.zone, begin)}
+        offsets = {
+            _minutes(pool.zone, at) for at in (begin, *(jump.at for jump in jumps(pool.zone, begin, PROOF_DAYS)))
+        }
+        moved = {offset - _minutes(theirs, begin) for offset in offsets}
         found = [(minute - shift) % MINUTES for minute in found for shift in moved]
     by_clock: dict[int, set[int]] = {}
     for minute in found:
@@ -193,10 +195,6 @@ def _host_times(pool: PoolPlan, host: str, begin: datetime) -> list[tuple[int, t
 def _minutes(zone: ZoneInfo, at: datetime) -> int:
     offset = at.astimezone(zone).utcoffset()
     return 0 if offset is None else int(offset.total_seconds() // 60)
-
-
-def _offsets(zone: ZoneInfo, begin: datetime) -> set[int]:
-    return {_minutes(zone, begin), *[_minutes(zone, jump.at) for jump in jumps(zone, begin, PROOF_DAYS)]}
 
 
 def systemd(plan: PlanRow, options: EmitOptions) -> str:
@@ -240,15 +238,13 @@ def on_calendar(change: FloorChange, zone: str) -> str:
 
 
 def _read_crontab(span: MinuteSpan, text: str, options: EmitOptions, applied: np.ndarray) -> np.ndarray:
-    return reference_check.crontab_floor(span, text, options.host_zone or "UTC", applied)
-
-
-def _read_systemd(span: MinuteSpan, text: str, _: EmitOptions, applied: np.ndarray) -> np.ndarray:
-    return reference_check.systemd_floor(span, text, applied)
+    return crontab_floor(span, text, options.host_zone or "UTC", applied)
 
 
 TARGETS = {
     "daily": PrewarmTarget(daily, states="nothing"),
     "crontab": PrewarmTarget(crontab, manifests=False, read_week=_read_crontab),
-    "systemd": PrewarmTarget(systemd, manifests=False, read_week=_read_systemd),
+    "systemd": PrewarmTarget(
+        systemd, manifests=False, read_week=lambda span, text, _, applied: systemd_floor(span, text, applied)
+    ),
 }
