@@ -100,9 +100,8 @@ def report(address: str, raw: float, of_rules: float, of_scraping: float, slowes
     """The lines about one set. of_rules, of_scraping: CPU seconds a minute."""
     recorded = asked(address, f"count({RECORDED})")
     print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
-    print(
-        f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}, ratio {of_rules / of_scraping:.2f}"
-    )
+    ratio = of_rules / of_scraping
+    print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}; ratio {ratio:.2f}")
     judged = groups(address)
     for group in sorted(judged, key=lambda each: -a_minute(each, each)):
         print(

@@ -163,9 +163,10 @@ class Rendering:
         now = self.signal(name)
         return None if now is None else f"({now})[{length}:1m]"
 
-    def usual(self, name: str, beyond: bool | None = None) -> str | None:
+    def usual(self, name: str, beyond: bool | None = None, mean: float | None = None) -> str | None:
         """The usual value of a signal: the median of its history. beyond: the reader only compares a value that lies
-        outside the usual swing, above (True) or below it, so that others need no usual value."""
+        outside the usual swing, above (True) or below it, so that others need no usual value; mean: it compares the
+        mean with so many times the usual value instead."""
         return self._historic(name, "0.5")
 
     def edge(self, name: str, up: bool) -> str | None:
@@ -176,8 +177,9 @@ class Rendering:
         near, far = (high, low) if up else (low, high)
         return f"{number(1 + FENCE)} * {near} - {number(FENCE)} * {far}"
 
-    def peers(self, name: str) -> str | None:
-        """What the like members show, without the member itself: their mean."""
+    def peers(self, name: str, factor: float) -> str | None:
+        """What the like members show, without the member itself: their mean. factor: what a member is compared with is
+        so many times that mean."""
         now = self.signal(name)
         if now is None:
             return None
