@@ -38,8 +38,11 @@ def narrowed(records: Records, exprs: Collection[str]) -> Records:
     peers differ. exprs: rules that need them sooner than usual values are recorded, so of all. Swings come first: usual
     values are compared with them."""
     soon = _used(records.all, exprs)
-    far = {name: [text for text in texts if text] for name, texts in records.beyond.items() if None not in texts}
-    beyond = {name: "\nor ".join(texts) for name, texts in far.items() if name in records.usual.keys() - soon}
+    beyond = {
+        name: "\nor ".join(text for text in texts if text and set(NAME.findall(text)) <= records.all.keys())
+        for name, texts in records.beyond.items()
+        if None not in texts and name in records.usual.keys() - soon
+    }
     texts = [*records.all.values(), *exprs]
     apart = {
         name: one.narrowed(records.now[name])
