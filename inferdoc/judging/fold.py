@@ -13,7 +13,7 @@ KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "load": 3, "unexplained":
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY: dict[Severity, float] = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
-ARRIVALS = "arrival_rate"
+ARRIVALS = ("arrival_rate", "http_arrival_rate", "router_request_rate")
 """Evidence that no limit of an engine brings about: more requests come."""
 WIDE_SCOPES = {"pool", "fleet", "tenant"}
 
@@ -109,13 +109,13 @@ def fold(causes: Sequence[Cause], recipes: Mapping[str, Recipe], slack: int) -> 
         if cause.recipe.kind == "unexplained" and any(_covers(root, cause, slack) for root in roots):
             continue
         outside = _local_host(roots, cause, ("local",)) if _comes_from_outside(cause) else None
-        if outside is not None and outside.recipe.limit and cause.onset <= outside.onset + slack:
+        if outside is not None and outside.recipe.limit and _fills(cause, outside, slack):
             for reached in [r for r in roots if r.recipe.limit and _touch(cause, r)]:
                 roots.remove(reached)
                 _adopt(cause, reached)
             roots.append(cause)
             continue
-        if outside is not None:
+        if outside is not None and cause.recipe.kind == "load":
             outside.load_changes.append(cause)
             continue
         parent = next((r for r in roots if _explains(r, cause, downstream, slack)), None)
@@ -167,10 +167,17 @@ def _adopt(parent: Cause, child: Cause) -> None:
 
 
 def _comes_from_outside(cause: Cause) -> bool:
-    """Whether a load change shows on most of its pods what no engine does to itself. A pod that is lost sends its
-    share to the others, so this speaks against local limits only."""
-    arrive = sum(any(e.outcome.signal == ARRIVALS for e in m.evidence) for m in cause.matches)
-    return cause.recipe.kind == "load" and 2 * arrive > len(cause.matches)
+    """Whether it shows on most of its pods what no engine does to itself. A pod that is lost sends its share to the
+    others, so this speaks against local limits only."""
+    return 2 * sum(any(e.outcome.signal in ARRIVALS for e in m.evidence) for m in cause.matches) > len(cause.matches)
+
+
+def _fills(cause: Cause, limit: Cause, slack: int) -> bool:
+    """Whether more requests keep a limit reached: more load from its beginning on, or requests that are sent again,
+    which start after a timeout and outlast what first reached it."""
+    if cause.recipe.kind == "load":
+        return cause.onset <= limit.onset + slack
+    return limit.recipe.id in cause.recipe.effects and _lasts_with(cause, limit, slack)
 
 
 def _local_host(

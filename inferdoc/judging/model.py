@@ -418,7 +418,9 @@ class Stopped(msgspec.Struct):
     since: str
 
 
-UnknownKind = Literal["container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle"]
+UnknownKind = Literal[
+    "container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle", "no-past"
+]
 
 
 class Unknown(msgspec.Struct):

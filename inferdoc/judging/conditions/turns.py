@@ -40,7 +40,7 @@ def _rhythm_from(values: np.ndarray, turns: list[int], floor: float) -> int:
         return turns[0]
     known = np.flatnonzero(np.isfinite(values))
     moves = known[1:][np.abs(np.diff(values[known])) >= max(floor, 1e-9)]
-    apart = int(np.diff(moves[(moves >= turns[1]) & (moves <= turns[-1])]).max())
+    apart = int(np.diff(moves[(moves >= turns[1]) & (moves <= turns[-1])]).max(initial=0))
     started = turns[1]
     for move in moves[moves < turns[1]][::-1].tolist():
         if started - move > apart:
