@@ -235,7 +235,7 @@ def _rendered(condition: Condition, rendering: Recorded) -> Condition:
     """A condition without the alternatives that its rule leaves out, because PromQL cannot say them."""
     if not isinstance(condition, AnyOf):
         return condition
-    kept = tuple(part for part in condition.parts if promql(part, rendering) is not None)
+    kept = tuple(_rendered(part, rendering) for part in condition.parts if promql(part, rendering) is not None)
     return msgspec.structs.replace(condition, parts=kept)
 
 
