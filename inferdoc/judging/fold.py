@@ -13,7 +13,7 @@ KIND_ORDER = {"hardware": 0, "process": 1, "local": 2, "load": 3, "unexplained":
 CERTAINTY = {"proven": 1.0, "likely": 0.8, "possible": 0.5}
 SEVERITY: dict[Severity, float] = {"critical": 1.0, "warning": 0.7, "info": 0.2}
 
-ARRIVALS = ("arrival_rate", "http_arrival_rate", "router_request_rate")
+ARRIVALS = "arrival_rate"
 """Evidence that no limit of an engine brings about: more requests come."""
 WIDE_SCOPES = {"pool", "fleet", "tenant"}
 
@@ -169,7 +169,7 @@ def _adopt(parent: Cause, child: Cause) -> None:
 def _comes_from_outside(cause: Cause) -> bool:
     """Whether it shows on most of its pods what no engine does to itself. A pod that is lost sends its share to the
     others, so this speaks against local limits only."""
-    return 2 * sum(any(e.outcome.signal in ARRIVALS for e in m.evidence) for m in cause.matches) > len(cause.matches)
+    return 2 * sum(any(e.outcome.signal == ARRIVALS for e in m.evidence) for m in cause.matches) > len(cause.matches)
 
 
 def _fills(cause: Cause, limit: Cause, slack: int) -> bool:
