@@ -101,8 +101,7 @@ class PodLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """pods: sets of labels that name a pod; subjects: labels of the namespace that a page describes; cluster, node,
     host (of GPUs), job, instance: labels that name these, in the order in which they are tried; replica: labels of the
-    server that stored a series. engines, gpus, totals: groups of series names, the best first; copies: by label
-    of a router, the values that it has on copies of what engines show; started: the time at
+    server that stored a series. engines, gpus, totals: groups of series names, the best first; started: the time at
     which a process started; pod_info, target_info: info series of kube-state-metrics and of OTLP; containers: the info
     series of the image that a container runs; engine_images: a regular expression for the images of engines;
     engine_names, router_names, companion_names: those for names of pods and jobs."""
@@ -118,7 +117,6 @@ class IdentityLabels(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     engines: tuple[tuple[str, ...], ...]
     gpus: tuple[tuple[str, ...], ...]
     totals: tuple[tuple[str, ...], ...]
-    copies: dict[str, str]
     started: str
     pod_info: str
     target_info: str

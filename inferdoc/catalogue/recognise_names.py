@@ -85,12 +85,6 @@ class NameReader:
             found += [each for name in unknown if name not in known and (each := self.of(name)) is not None]
         return sorted(found, key=lambda each: each.name)
 
-    def of_engine(self, name: str) -> bool:
-        """Whether a name is that of an engine, as declared or in another form."""
-        match = None if name in self._declared else self.of(name)
-        declared = self._declared.get(name if match is None else match.series)
-        return declared is not None and declared[0].page == "engine"
-
     def known(self, names: Collection[str]) -> set[str]:
         """Those of some names that are declared, or stand for a declared series."""
         return {name for name in names if name in self._declared}.union(each.name for each in self.read(names))

@@ -87,7 +87,6 @@ class Identified(Readable):
         self._known: dict[bool, dict[tuple[str, ...], Who]] = {False: {}, True: {}}
         self._plans: dict[tuple[str, ...], _Plan | None] = {}
         self._present: set[str] | None = None
-        self._no_copies: tuple[Matcher, ...] = ()
         self._about: dict[tuple[str, str], dict[str, str]] = {}
         self.findings = Findings()
         self._fleet = FleetPlaces()
@@ -235,8 +234,6 @@ class Identified(Readable):
         if isinstance(self.raw, Readable):
             self.raw.keep(self.renamed.stored({*first, *itertools.chain(*rest), *of_gpus, *self._infos}))
         present = self.raw.label_names(start_ms, end_ms)
-        copies = self._labels.copies
-        self._no_copies = tuple((n, "!~", values) for n, values in copies.items() if present is None or n in present)
         look, rare = (_grid(start_ms, end_ms, looks) for looks in (LOOKS, FEW_LOOKS))
         about = self.raw.info(self._labels.target_info, rare) if self._labels.target_info in names else []
         self._about = {_target(one.labels): one.labels for one in about}
@@ -369,8 +366,6 @@ class Identified(Readable):
 
     def _stored_info(self, name: str, grid: Grid, match: tuple[Matcher, ...] = ()) -> list[InfoSeries]:
         """Every series of an info metric under all its names, with the labels that are stored."""
-        if self._no_copies and self.renamed.reader.of_engine(name):
-            match = *match, *self._no_copies
         return [one for each in sorted(self.renamed.stored([name])) for one in self.raw.info(each, grid, match)]
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:
@@ -390,7 +385,7 @@ class Identified(Readable):
     def _evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...]) -> dict[Read, ReadResult]:
         """The same of series under the names that the source has."""
         plans = {read: self._plan(read.by) for read in reads}
-        requested = {read: self._stored_read(read, plan) for read, plan in plans.items()}
+        requested = {read: read if plan is None else replace(read, by=plan.by) for read, plan in plans.items()}
         results = self.raw.evaluate(list(requested.values()), grid, match)
         return {
             read: results[requested[read]]
@@ -398,12 +393,6 @@ class Identified(Readable):
             else plan.renamed(results[requested[read]], -(-grid.window_ms(read) // grid.step_ms))
             for read, plan in plans.items()
         }
-
-    def _stored_read(self, read: Read, plan: _Plan | None) -> Read:
-        """The read by the labels that are stored, without copies of what engines show."""
-        if self._no_copies and self.renamed.reader.of_engine(read.name):
-            read = replace(read, match=(*read.match, *self._no_copies))
-        return read if plan is None else replace(read, by=plan.by)
 
     def quantiles(
         self, requested: Sequence[QuantileRequest], grid: Grid, match: tuple[Matcher, ...] = ()
@@ -429,7 +418,7 @@ class Identified(Readable):
         selected: dict[Read, tuple[Sequence[float], Called]] = {}
         for read, own in shares.items():
             plan = self._plan(read.by)
-            stored[read] = self._stored_read(read, plan)
+            stored[read] = read if plan is None else replace(read, by=plan.by)
             selected[stored[read]] = own, (_as_stored if plan is None else plan.named)
         found = source.page_quantiles(selected, grid, match)
         return {each: found[stored[each.read]][each.q] for each in requested if stored[each.read] in found}

@@ -63,19 +63,12 @@ def test_harm_at_the_router_speaks_for_the_pods_behind_it(signal, moved):
         ("nixl_expired_share", step(0.0, 0.3)),
         ("target_up", step(1.0, 0.0)),
         ("ttft_mean", wobble(step(0.2, 1.0))),
-        ("itl_mean", level(0.045)),  # from the start: nothing changes
     ],
 )
 def test_harm_at_a_pod_is_told_of_that_pod(signal, values):
     rows = healthy()
     rows[signal] = {**rows.get(signal, {p: np.full(N, 0.1) * 0 for p in PODS}), "p1": values}
     assert hurt(rows) == [["p1"]]
-
-
-def test_a_pod_that_serves_more_may_be_half_as_fast():
-    rows = healthy()
-    rows["itl_mean"]["p1"], rows["request_rate"]["p1"] = level(0.045), level(4.0)
-    assert hurt(rows) == []
 
 
 def test_requests_that_end_without_a_token_have_failed():

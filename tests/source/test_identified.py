@@ -132,17 +132,6 @@ def test_two_processes_of_one_name_are_never_added_up(tmp_path):
     np.testing.assert_allclose(found["b:8000"], 20.0)
 
 
-@pytest.mark.parametrize("copied", [{"server": "http://10.0.0.7:8000"}, {"gateway_pod": "aibrix-gateway-plugins-0"}])
-def test_copies_of_a_router_are_no_engines(tmp_path, copied):
-    source = stored(tmp_path, [(target("a"), 100, 0, STEPS, 0), (target("router", **copied), 100, 0, STEPS, 0)])
-    assert list(rates(source)) == ["a"] and source.findings.engines == 1
-
-
-def test_a_label_of_the_same_name_that_marks_no_copies_is_kept(tmp_path):
-    source = stored(tmp_path, [(target("a", server="rack-7"), 100, 0, STEPS, 0)])
-    assert list(rates(source)) == ["a"]
-
-
 def test_a_label_of_ones_own(tmp_path):
     own = [({**target(p), "pod": "x", "app_pod": p}, 10.0, 0, STEPS, 0) for p in "ab"]
     source = stored(tmp_path, own, labels={"pod": "app_pod"})
