@@ -37,6 +37,7 @@ ORDINARY = {
     "s04-proxy-serves-nine-of-sixteen": "nothing waits anywhere; the proxy has been that slow all the time",
     "s08-store-over-its-watermark-refuses-puts": "no response is slow by itself",
     "s25-acceptance-sinks-until-the-restart": "no response is slow by itself",
+    "w23-eighty-three-megabytes-left": "over before the window begins",
 }
 """Incidents of which nothing shows without a past: what users get is ordinary by every absolute limit."""
 
