@@ -2,11 +2,10 @@
 
     python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --slowest 20
     python benchmarks/rule_cost.py --rules rules   the set that `inferdoc alerts build --set pages --out rules` wrote
-    python benchmarks/rule_cost.py --rules before after    two sets at the same time, of the same fleet
     python benchmarks/rule_cost.py --pods 2 --minutes 0.1 --hasten 30    shorter intervals, for a trial
 
-A simulated fleet is served on loopback and scraped by a server without rules and by one for each set of rules; the CPU
-of the rules is the difference to the first, over as many whole rounds of the group that is judged least often as the
+A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
+CPU of the rules is the difference of the two, over as many whole rounds of the group that is judged least often as the
 minutes take: of a part of a round it would count all or nothing. Rules that read hours of their own record
 have little to read in the first minutes: `--past 7` back-fills that many hours of what they read, near its last value,
 and starts the server anew before it measures. Needs `prometheus` and `promtool` on the PATH. A Prometheus is one
@@ -25,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +50,7 @@ def main() -> None:
     """Print one line per figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=64)
-    shipped = content_root() / "alerts" / "generated"
-    parser.add_argument("--rules", type=Path, nargs="+", default=[shipped], help="folders of sets")
+    parser.add_argument("--rules", type=Path, default=content_root() / "alerts" / "generated", help="folder of a set")
     parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--scenario", default="control-steady")
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
@@ -66,54 +63,43 @@ def main() -> None:
     live.start()
     with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
         open_.callback(live.stop)
+        rules = [hastened(given.rules / name, Path(folder), given.hasten) for name in (RECORDING, RULES)]
         settling, scrape = SETTLING_ROUNDS * RECORDED_SECONDS / given.hasten, SCRAPE_SECONDS / given.hasten
-        pairs = partial(zip, strict=True)
-        homes, files = [Path(folder) / "bare"], [list[Path]()]
-        for number, rules in enumerate(given.rules):
-            homes.append(Path(folder) / str(number))
-            homes[-1].mkdir()
-            files.append([hastened(rules / name, homes[-1], given.hasten) for name in (RECORDING, RULES)])
         if given.past:
-            with ExitStack() as first:
-                recent = [first.enter_context(server(*each, live, scrape)) for each in pairs(homes[1:], files[1:])]
+            with server(Path(folder) / "b", live, rules, scrape) as young:
                 move(live, settling)
-                past = [values(*each) for each in pairs(recent, map(read_over_hours, files[1:]))]
-            for home, series in pairs(homes[1:], past):
-                back_fill(home / "data", series, given.past)
-        addresses = [open_.enter_context(server(*each, live, scrape)) for each in pairs(homes, files)]
+                past = values(young, read_over_hours(rules))
+            back_fill(Path(folder) / "b" / "data", past, given.past)
+        bare, ruled = (
+            open_.enter_context(server(Path(folder) / name, live, files, scrape))
+            for name, files in (("a", []), ("b", rules))
+        )
         move(live, settling)
-        before, start = [*map(cpu_seconds, addresses)], time.monotonic()
+        before, began = [cpu_seconds(address) for address in (bare, ruled)], time.monotonic()
         round_ = length_of(USUAL_INTERVAL) / given.hasten
         move(live, math.ceil(given.minutes * 60 / round_) * round_)
-        minutes = (time.monotonic() - start) / 60
-        spent = [(now - then) / minutes for now, then in pairs(map(cpu_seconds, addresses), before)]
-        raw = asked(addresses[0], 'count({__name__!=""})')
+        minutes = (time.monotonic() - began) / 60
+        spent = [now - then for now, then in zip(map(cpu_seconds, (bare, ruled)), before, strict=True)]
+        raw, recorded = asked(bare, 'count({__name__!=""})'), asked(ruled, f"count({RECORDED})")
         print(f"raw series       {raw:>10,.0f}")
-        for rules, address, cpu in zip(given.rules, addresses[1:], spent[1:], strict=True):
-            if len(given.rules) > 1:
-                print(f"\n{rules}")
-            report(address, raw, cpu - spent[0], spent[0], given.slowest, given.most)
-    print(f"\n{measured_line()}")
-
-
-def report(address: str, raw: float, of_rules: float, of_scraping: float, slowest: int, most: int) -> None:
-    """The lines about one set. of_rules, of_scraping: CPU seconds a minute."""
-    recorded = asked(address, f"count({RECORDED})")
-    print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
-    ratio = of_rules / of_scraping
-    print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}; ratio {ratio:.2f}")
-    judged = groups(address)
-    for group in sorted(judged, key=lambda each: -a_minute(each, each)):
-        print(
-            f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s, "
-            f"{a_minute(group, group):.3f} s a minute"
+        print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
+        of_rules, of_scraping = (spent[1] - spent[0]) / minutes, spent[0] / minutes
+        print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}")
+        judged = groups(ruled)
+        for group in sorted(judged, key=lambda each: -a_minute(each, each)):
+            print(
+                f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s, "
+                f"{a_minute(group, group):.3f} s a minute"
+            )
+        dear = sorted(
+            ((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0]
         )
-    dear = sorted(((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0])
-    for seconds, rule in dear[:slowest]:
-        print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
-    if most:
-        for name, count in counted(address, f"topk({most}, count by (__name__) ({RECORDED}))"):
-            print(f"    {count:6.0f} series  {name}")
+        for seconds, rule in dear[: given.slowest]:
+            print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
+        if given.most:
+            for name, count in counted(ruled, f"topk({given.most}, count by (__name__) ({RECORDED}))"):
+                print(f"    {count:6.0f} series  {name}")
+    print(f"\n{measured_line()}")
 
 
 def hastened(rules: Path, folder: Path, factor: float) -> Path:
@@ -130,7 +116,7 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
-def server(folder: Path, rules: list[Path], live: Live, scrape: float) -> Iterator[str]:
+def server(folder: Path, live: Live, rules: list[Path], scrape: float) -> Iterator[str]:
     """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address. scrape: interval, s."""
     folder.mkdir(exist_ok=True)
     config = {

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from inferdoc.catalogue.signal import Direction, Level
-from inferdoc.judging.conditions.render import BY_IN_RULES, FENCE, LIKE, OF_POD, POOL, clause, number
+from inferdoc.judging.conditions.render import BY_IN_RULES, FENCE, LIKE, POOL, clause, number
 
 PODS_ALONE: Mapping[Level, tuple[str, ...]] = {
     level: tuple(label for label in labels if label not in POOL) for level, labels in BY_IN_RULES.items()
@@ -39,9 +39,6 @@ much for less than counting: recorded every two minutes, five values take eight.
 NEAR = 0.5
 """From this part of its swing on the usual value of a member is recorded, for rules that only read it beyond all of it:
 own choice, so that a value that moves about the edge of the swing is not lost between two records."""
-NEAR_MEAN = 0.05
-"""The same for rules that compare a mean by a factor: half of the smallest, 1.1."""
-STEP = "2m"
 APART = "5m"
 """Records are means of five minutes: taken more often, most of one was in the value before, and is sorted once more."""
 
@@ -50,8 +47,7 @@ APART = "5m"
 class UsualPast:
     """The past of a record over `history`, which ended `lag` ago. stand_in: the figure that stands for a healthy
     service, where there is one; harm: where worse lies; fills: it is a rate, too low until its window is full; state:
-    it is on or off, and may have been so for weeks: only a change of its own counts; present: the record of the pods
-    that show it, where it is recorded only while it is on."""
+    it is on or off, and may have been so for weeks: only a change of its own counts."""
 
     record: str
     level: Level
@@ -61,7 +57,6 @@ class UsualPast:
     harm: Direction = "either"
     fills: bool = False
     state: bool = False
-    present: str | None = None
 
     @property
     def has_peers(self) -> bool:
@@ -83,8 +78,6 @@ class UsualPast:
     def middle(self) -> str:
         """The middle of the first past that there is: of the pod over hours; of the pod since it is there; of its pool,
         whatever its pods were called; else of its peers now; else the figure."""
-        if self.present is not None:
-            return "\nor ".join(self._while_on(self.present))
         long, enough = self._long
         fallbacks = [f"{self._middle(long)}\nand {enough}", self._trusted()]
         shared = list(self._shared(self._trusted(gone=True)))
@@ -96,18 +89,6 @@ class UsualPast:
             joined = chr(10).join((shared[0], *(f"or {text}" for text in shared[1:])))
             fallbacks.append(f"0 * {self.record}\n+ on ({', '.join(self.alike)}) group_left () {clause(joined)}")
         return "\nor ".join(fallbacks)
-
-    def _while_on(self, present: str) -> Iterator[str]:
-        """What is not recorded was off: 0, or more where it was on for half of the time or longer."""
-        pod = ", ".join(OF_POD)
-        length, lag, _, known = YOUNG
-        for past, since in (
-            (f"[{self.history}:{APART}] offset {self.lag}", RECORDED),
-            (f"[{length}:{STEP}] offset {lag}", known),
-        ):
-            half = f"0.5 * count_over_time((group by ({pod}) ({present})){past})"
-            on = f"sum_over_time({self.record}{past})\n>= on ({pod}) group_left () {half}"
-            yield f"{clause(f'{on}{chr(10)}or 0 * {self.record}')}\nand on ({pod}) {present} offset {since}"
 
     def _shared(self, short: str) -> Iterator[str]:
         """What is usual among all of a kind."""
@@ -159,11 +140,6 @@ class UsualPast:
         side, sign = ("<", "-") if up else (">", "+")
         far = f"{number(NEAR)} * {swing}"
         return f"{clause(self.middle)}\n{side} {self.record} {sign} on ({', '.join(self.alike)}) group_left () {far}"
-
-    def middle_beyond_mean(self, up: bool, length: str) -> str:
-        """The middle of those whose mean over `length` is near the factor of the rules that compare it."""
-        side, factor = ("<", 1 + NEAR_MEAN) if up else (">", 1 - NEAR_MEAN)
-        return f"{clause(self.middle)}\n{side} avg_over_time({self.record}[{length}]) / {number(factor)}"
 
     @property
     def _long(self) -> tuple[str, str]:

@@ -181,8 +181,7 @@ def expression(recipe: Recipe, rendering: Recorded) -> Expression | str:
     if harm and not impacts:
         return "PromQL cannot express its impact"
     if impacts:
-        impact = reduce(lambda one, other: one.joined("or", other), impacts)
-        clauses += [impact] if impact not in clauses else []
+        clauses.append(reduce(lambda one, other: one.joined("or", other), impacts))
     combined = reduce(lambda one, other: one.joined("and", other), clauses)
     for condition in recipe.unless:
         rendered = promql(condition, rendering) if is_expressible(condition, rendering) else None

@@ -10,14 +10,13 @@ from dataclasses import replace
 from typing import Any
 
 from inferdoc.generate.promtool import NAME
-from inferdoc.generate.recorded import Compared, Records
+from inferdoc.generate.recorded import Records
 from inferdoc.judging.conditions.render import clause
-from inferdoc.source.rule_records import SCRAPED
 
+CHOSEN = ("[", "{")
+"""What follows a name that is read over a range, or by its labels, and so must be a series."""
 LATER = re.compile(r"\s*(?:[\[{]|offset\b)")
-"""What follows a name that is read over a range, by its labels or at an earlier time, and so must be a series."""
-FEW = 2
-"""Observations that may contain a signal: a record of it is a series of each pod or GPU, its expression costs less."""
+"""The same, with a name that is read at an earlier time."""
 Groups = list[dict[str, Any]]
 
 
@@ -34,32 +33,11 @@ def pruned(records: Records, exprs: Collection[str]) -> Records:
 
 
 def narrowed(records: Records, exprs: Collection[str]) -> Records:
-    """The records with usual values of those alone that need one, and signals that are only compared with peers where
-    peers differ. exprs: rules that need them sooner than usual values are recorded, so of all. Swings come first: usual
-    values are compared with them."""
+    """The records with usual values of those alone that need one. exprs: rules that need them sooner than usual values
+    are recorded, so of all. Swings come first: usual values are compared with them."""
     soon = _used(records.all, exprs)
-    beyond = {
-        name: "\nor ".join(text for text in texts if text and set(NAME.findall(text)) <= records.all.keys())
-        for name, texts in records.beyond.items()
-        if None not in texts and name in records.usual.keys() - soon
-    }
-    texts = [*records.all.values(), *exprs]
-    apart = {
-        name: one.narrowed(records.now[name])
-        for name, one in records.compared.items()
-        if name in records.now and all(_only_compared(name, one, text) for text in texts)
-    }
-    usual = {**_only(records.usual, records.usual.keys() - beyond.keys()), **beyond}
-    return replace(records, now={**records.now, **apart}, usual=usual)
-
-
-def _only_compared(name: str, compared: Compared, text: str) -> bool:
-    """Whether a text reads a record only beside the mean of its peers, which itself reads it three times."""
-    reads = [read for read in NAME.finditer(text) if read[0] == name]
-    if any(LATER.match(text, read.end()) for read in reads):
-        return False
-    peers, whole = ("".join(each.split()) for each in (compared.peers, text))
-    return len(reads) == 4 * whole.count(peers)
+    beyond = {name: text for name, text in records.beyond.items() if text and name in records.usual.keys() - soon}
+    return replace(records, usual={**_only(records.usual, records.usual.keys() - beyond.keys()), **beyond})
 
 
 def parted(records: Records, exprs: Collection[str]) -> tuple[Records, Records]:
@@ -119,7 +97,7 @@ def _named(rule: dict[str, Any]) -> str:
 def _among(records: Records, names: Collection[str]) -> Records:
     parts = (records.pods, records.now, records.usual, records.observations)
     pods, now, usual, observations = (_only(part, names) for part in parts)
-    return replace(records, pods=pods, now=now, usual=usual, observations=observations)
+    return Records(pods, now, usual, observations, records.beyond)
 
 
 def _used(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
@@ -133,15 +111,12 @@ def _used(every: dict[str, str], exprs: Iterable[str]) -> set[str]:
 
 
 def _read_once(records: Records, exprs: Iterable[str]) -> Iterator[str]:
-    """Signals that one observation alone reads, or FEW, and there as they are now."""
-    readers = Counter(name for text in (*records.all.values(), *exprs) for name in {*NAME.findall(text)})
-    now, chosen = Counter[str](), set[str]()
+    """Signals that are read in one place, by an observation, and there as they are now."""
+    reads = Counter(name for text in (*records.all.values(), *exprs) for name in NAME.findall(text))
     for text in records.observations.values():
-        now.update({*NAME.findall(text)})
-        chosen |= {read[0] for read in NAME.finditer(text) if LATER.match(text, read.end())}
-    for name, count in now.items():
-        if count == readers[name] <= FEW and name in records.now and name not in {*chosen, *records.compared, SCRAPED}:
-            yield name
+        for read in NAME.finditer(text):
+            if reads[read[0]] == 1 and read[0] in records.now and not text.startswith(CHOSEN, read.end()):
+                yield read[0]
 
 
 def _only(part: dict[str, str], names: Collection[str]) -> dict[str, str]:

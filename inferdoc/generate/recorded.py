@@ -22,12 +22,11 @@ from inferdoc.catalogue.record_names import (
     fact,
     observations,
 )
-from inferdoc.catalogue.signal import Level, Reading, Signal
+from inferdoc.catalogue.signal import Level, Reading
 from inferdoc.fleet.members import Assignment
-from inferdoc.generate.baseline_rules import NEAR, NEAR_MEAN, PODS_ALONE, UsualPast
+from inferdoc.generate.baseline_rules import PODS_ALONE, UsualPast
 from inferdoc.generate.every_engine import expanded
 from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, pod_records
-from inferdoc.judging.conditions.relative import AVERAGED
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
     ENGINES,
@@ -38,10 +37,8 @@ from inferdoc.judging.conditions.render import (
     Expression,
     Rendering,
     clause,
-    number,
     owner,
 )
-from inferdoc.source.plan import operand
 from inferdoc.source.reads import Matcher, selector
 
 FEWEST_EVENTS = 3
@@ -57,7 +54,6 @@ ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over
 
 WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
 """Series by which exporters beside the engines report pods: one of each kind is enough."""
-GPUS_RECORD, LOST_RECORD = "pod:inferdoc_gpus:count", "pod:inferdoc_lost_gpus:count"
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(<request_rate>[2m]))"
 
@@ -133,36 +129,17 @@ LEVELS = (
 """What is about so much, the closest first, by the labels that it keeps."""
 
 
-@dataclass(frozen=True)
-class Compared:
-    """A record that rules compare with its peers. peers: their mean, as rules write it; like: the labels that peers
-    have in common; near: rules need the record only where the largest of them is more than so many times the
-    smallest."""
-
-    peers: str
-    like: str
-    near: float
-
-    def narrowed(self, text: str) -> str:
-        """The text of the record for those who need it."""
-        own = clause(text)
-        most = f"max by ({self.like}) {own}\n> {number(round(self.near, 2))} * min by ({self.like}) {own}"
-        return f"{own}\nand on ({self.like}) {clause(most)}"
-
-
 @dataclass
 class Records:
     """Recording rules by name, in the order in which one needs the other: what pods are, signals now, then their usual
     values, then observations: series of those for whom one holds, with the value of its signal. beyond: by the name of
-    a usual value its texts for those far enough above or below it; None for a reader that needs all;
-    compared: by name, the records that rules compare with those of peers."""
+    a usual value its text for those beyond half of their usual swing; None where a reader needs it of all."""
 
     pods: dict[str, str] = field(default_factory=dict)
     now: dict[str, str] = field(default_factory=dict)
     usual: dict[str, str] = field(default_factory=dict)
     observations: dict[str, str] = field(default_factory=dict)
-    beyond: dict[str, dict[str | None, None]] = field(default_factory=dict)
-    compared: dict[str, Compared] = field(default_factory=dict)
+    beyond: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def all(self) -> dict[str, str]:
@@ -175,17 +152,6 @@ class _Plain(Rendering):
     """Says signals by raw series. former: by the name of a series, those it had before."""
 
     former: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-
-    def signal(self, name: str) -> str | None:
-        text, found = super().signal(name), self.reading(name)
-        if text is None or found is None or not only_while_on(self.signals[name]):
-            return text
-        part = operand(found, self.level(name))
-        if not found.codes or part is None:
-            return f"{text} > 0"
-        what = selector(part.name, part.match + self.extra)
-        fits = " or ".join(f"{what} == {number(code)}" for code in found.codes)
-        return f"0 * {self._operand(part, name).replace(what, fits)} + 1"
 
     def however_spelled(self, term: str, certain: Sequence[str]) -> str:
         """If nothing beside it shows another spelling, the default stands for what is under none of the names."""
@@ -237,7 +203,7 @@ class Recorded(Rendering):
         now = self.signal(name)
         return None if now is None else f"{now}[{length}]"
 
-    def usual(self, name: str, beyond: bool | None = None, mean: float | None = None) -> str | None:
+    def usual(self, name: str, beyond: bool | None = None) -> str | None:
         past = self._past(name)
         if past is None:
             return None
@@ -245,14 +211,9 @@ class Recorded(Rendering):
             return clause(past.middle)
         if past.has_peers:
             self.records.usual.setdefault(past.peers_record, past.peers)
-        if beyond is None:
-            text = None
-        elif mean is None:
-            text = past.middle_beyond(beyond, self._swing(name, past, beyond))
-        else:
-            text = past.middle_beyond_mean(beyond, AVERAGED) if abs(mean - 1) > NEAR_MEAN else None
+        text = None if beyond is None else past.middle_beyond(beyond, self._swing(name, past, beyond))
         record = _once(self.records.usual, self._name(name, f"median{self.history}"), past.middle)
-        self.records.beyond.setdefault(record, {})[text] = None
+        self.records.beyond[record] = text if self.records.beyond.get(record, text) == text else None
         return selector(record, self.extra)
 
     def _swing(self, name: str, past: UsualPast, up: bool) -> str:
@@ -276,22 +237,15 @@ class Recorded(Rendering):
         if record is None or reading is None:
             return None
         signal, past = self.signals[name], UsualPast(record, self.level(name), self.history, self.lag, figure)
-        present = GPUS_RECORD if only_while_on(signal) else None
-        return replace(past, harm=signal.harm, fills=_fills(reading), state=signal.unit == "bool", present=present)
+        return replace(past, harm=signal.harm, fills=_fills(reading), state=signal.unit == "bool")
 
-    def peers(self, name: str, factor: float) -> str | None:
+    def peers(self, name: str) -> str | None:
         """Not recorded: one more series of each member, where a few rules read it."""
         record, like = self._record(name), ", ".join(LIKE[self.level(name)])
-        if record is None:
-            return None
-        text = clause(
+        return record and clause(
             f"(sum by ({like}) ({record}) - on ({like}) group_right () {record})\n"
             f"/ on ({like}) group_left () ((count by ({like}) ({record}) > 1) - 1)"
         )
-        near = 1 + NEAR * (max(factor, 1 / factor) - 1)
-        known = self.records.compared.get(record)
-        self.records.compared[record] = Compared(text, like, near if known is None else min(near, known.near))
-        return text
 
     def few(self, name: str, limit: float) -> str | None:
         if self.signals[name].unit != "ratio" or limit * MIN_OBSERVATIONS >= FEWEST_EVENTS:
@@ -324,7 +278,7 @@ class Recorded(Rendering):
         plain = _Plain(
             self.signals, self.tiers, window=self.window, smooth=True, called=self.called, former=self.former
         )
-        return replace(plain, engines=SEEN_RECORD, lost=LOST_RECORD, kept=PODS_ALONE)
+        return replace(plain, engines=SEEN_RECORD, kept=PODS_ALONE)
 
     def _joined(self, name: str, text: str) -> str:
         """The signal with role and tier of its pod; exporters beside the engines name other pods too, of whose GPUs no
@@ -423,11 +377,6 @@ def _once(records: dict[str, str], name: str, text: str) -> str:
     return name
 
 
-def only_while_on(signal: Signal) -> bool:
-    """Whether a signal is recorded only while it is on: a fault of a GPU, one series for each GPU without it else."""
-    return signal.unit == "bool" and signal.level == "gpu" and signal.harm == "up"
-
-
 def _fills(reading: Reading) -> bool:
     """Whether a reading grows until its window is full: events per second and sums of them, no mean, no share."""
     terms = () if "/" in (reading.formula or "") else reading.terms.values()
@@ -436,14 +385,11 @@ def _fills(reading: Reading) -> bool:
 
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
     """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
-    plain = Rendering(catalogue.signals_of_rules, catalogue.tiers, called=catalogue.aliases.called)
     pods = {
         SEEN_RECORD: expanded(SEEN_EXPR, catalogue),
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
         EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
-        GPUS_RECORD: plain.gpu_counts(),
-        LOST_RECORD: plain.lost_gpus(GPUS_RECORD),
         SERVED_RECORD: expanded(SERVED_EXPR, catalogue),
         **{name: expanded(text, catalogue) for name, text in GATEWAY_RECORDS.items()},
     }

@@ -237,8 +237,7 @@ QUANTITIES: dict[str, tuple[int, str]] = {
 """name: (place in the chain, the signals, first the one to name). What is not listed is a mechanism of its own."""
 
 WAYS = ("p10", "p50", "p90", "p95", "p99", "mean", "ratio", "share", "rate")
-_SIGNALS = {name: tuple(signals.split()) for name, (_, signals) in QUANTITIES.items()}
-_BY_SIGNAL = {signal: name for name, signals in _SIGNALS.items() for signal in signals}
+_BY_SIGNAL = {signal: name for name, (_, signals) in QUANTITIES.items() for signal in signals.split()}
 
 
 def stem(signal: str) -> str:
@@ -266,5 +265,5 @@ def place(signal: str) -> int:
 def precedence(signal: str) -> int:
     """Its place among the signals of one quantity."""
     name = _known(signal)
-    signals = () if name is None else _SIGNALS[name]
+    signals = [] if name is None else QUANTITIES[name][1].split()
     return next((signals.index(one) for one in (signal, stem(signal)) if one in signals), len(signals))

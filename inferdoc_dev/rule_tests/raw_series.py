@@ -15,7 +15,6 @@ from typing import Literal
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.signal import Reading
 from inferdoc.errors import InferdocError
-from inferdoc.generate.recorded import only_while_on
 from inferdoc.judging.conditions.render import ENGINE_SIGN, SHOWN_GPUS, Rendering
 from inferdoc.source import formula
 from inferdoc.source.plan import Operand, buckets, operand, sum_over_count
@@ -123,9 +122,6 @@ class World:
             self._beside(signal)
         if any(name == "up" for name, _ in self.raw):
             self.raw.setdefault((ENGINE_SIGN, ()), Raw("gauge", BUSY, BUSY))
-        if only_while_on(self.catalogue.signals_of_rules[signal]):
-            shown = _operand(operand(_reading(self.catalogue, SHOWN_GPUS[0]), "gpu"))
-            self.raw.setdefault(_key(shown), Raw("gauge", BUSY, BUSY))
 
     def value(self, signal: str, phase: Phase) -> float:
         """What the signal reads in a phase; raises ZeroDivisionError where a quotient has nothing below."""

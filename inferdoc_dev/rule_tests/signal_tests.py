@@ -28,7 +28,6 @@ from inferdoc_dev.rule_tests.signal_values import MARGIN
 
 MINUTES = 8
 """A window of five minutes full, and a little."""
-FAULT_MINUTES = 2
 UNLIKE = 1.3
 """Raw series of a signal differ by this factor, so that none of them stands for another."""
 CLOSE = 1e-6
@@ -38,13 +37,12 @@ PRESENT, EVENTS = "present", "events"
 @dataclass(frozen=True)
 class SignalCase:
     """Raw series of a record. value: what it has of them; None where it is enough that it is there; there: whether it
-    is; apart: it is recorded where peers differ, as they do in the faulty minutes."""
+    is."""
 
     record: str
     case: Case
     value: float | None = None
     there: bool = True
-    apart: bool = False
 
     @property
     def query(self) -> str:
@@ -88,12 +86,12 @@ def _test(cases: Sequence[SignalCase]) -> dict[str, Any]:
     checks = [
         {
             "expr": each.query,
-            "eval_time": f"{MINUTES + FAULT_MINUTES * each.apart}m",
+            "eval_time": f"{MINUTES}m",
             "exp_samples": [{"labels": each.labels, "value": 1}] if each.there else [],
         }
         for each in cases
     ]
-    series = [line for each in cases for line in lines(each.case, False, FaultSpan(MINUTES, FAULT_MINUTES))]
+    series = [line for each in cases for line in lines(each.case, False, FaultSpan(MINUTES, 2))]
     return {"interval": "1m", "input_series": series, "promql_expr_test": checks}
 
 
@@ -106,10 +104,7 @@ def _cases(record: str, expr: str, catalogue: Catalogue) -> Iterator[SignalCase]
     for number, (alone, world, own) in enumerate(_worlds(signal, catalogue, selectors([expr])), 1):
         for which, value, there, series in _valued(world, alone, operation, own):
             for place, each in enumerate(_under_former_names(series, catalogue)):
-                apart = "* min by (" in expr
-                for raw in each.raw.values() if apart else ():
-                    raw.fault = 2 * raw.healthy
-                case = SignalCase(record, Case(f"{slug}-{number}-{which}-{place}", each, True), value, there, apart)
+                case = SignalCase(record, Case(f"{slug}-{number}-{which}-{place}", each, True), value, there)
                 yield case
                 strangers = level == "target" and not recorded(catalogue).of_engines(signal)
                 if strangers and not any(metric == "up" for metric, _ in each.raw):

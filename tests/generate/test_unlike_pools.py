@@ -94,7 +94,7 @@ def test_recorded_signals_tell_tier_and_role(name: str, tmp_path: Path) -> None:
 
 def test_a_slower_tier_is_no_outlier_and_a_slow_pod_of_it_is(tmp_path: Path, catalogue) -> None:
     """The comparison that rules make with peers."""
-    expr = f"engine:inferdoc_itl_mean:rate5m > 1.5 * {recorded(catalogue).peers('itl_mean', 1.5)}"
+    expr = f"engine:inferdoc_itl_mean:rate5m > 1.5 * {recorded(catalogue).peers('itl_mean')}"
     assert results(expr, tmp_path) == []
     assert who(results(expr, tmp_path, sick=True)) == {(SICK, "decode", "a100-80")}
 

@@ -188,7 +188,7 @@ def promql(condition: Odd, rendering: Rendering) -> str | None:
     name, factor = condition.signal, condition.factor
     if rendering.level(name) == "tenant":
         return None
-    now, like = rendering.signal(name), rendering.peers(name, factor)
+    now, like = rendering.signal(name), rendering.peers(name)
     if now is None or like is None:
         return None
     if condition.average:

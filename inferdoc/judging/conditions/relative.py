@@ -197,8 +197,7 @@ def promql(condition: Move, rendering: Rendering) -> str | None:
     """Against the median of the history: by the factor, by the floor and, except for means, beyond its swing. Of factor
     and floor only what can decide, and of what is on or off the floor alone."""
     name, up = condition.signal, condition.up
-    over = rendering.over(name, AVERAGED)
-    usual = rendering.usual(name, up, mean=condition.ratio if condition.average else None)
+    over, usual = rendering.over(name, AVERAGED), rendering.usual(name, None if condition.average else up)
     now = f"avg_over_time({over})" if condition.average else rendering.signal(name)
     edge = None if condition.average else rendering.edge(name, up)
     if now is None or usual is None:

@@ -53,7 +53,6 @@ FENCE = 1.5
 
 WHOLE = ("cluster", "namespace")
 OF_POD = ("cluster", "namespace", "pod")
-EXPORTER = ("job", "instance")
 SHOWN_GPUS = ("gpu_util", "sm_clock")
 """The signals whose series are the GPUs that an exporter shows: any of them, since it may drop a single field."""
 MISSED = "1h"
@@ -98,7 +97,7 @@ class Rendering:
     span `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
-    tier; lost: the record of lost GPUs; called: by series name, what its exporter calls labels, by the usual name."""
+    tier; called: by series name, what its exporter calls labels, by the usual name."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -111,7 +110,6 @@ class Rendering:
     smooth: bool = False
     engines: str = SEEN
     pods: str | None = None
-    lost: str | None = None
     called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def level(self, signal: str) -> Level:
@@ -163,10 +161,9 @@ class Rendering:
         now = self.signal(name)
         return None if now is None else f"({now})[{length}:1m]"
 
-    def usual(self, name: str, beyond: bool | None = None, mean: float | None = None) -> str | None:
+    def usual(self, name: str, beyond: bool | None = None) -> str | None:
         """The usual value of a signal: the median of its history. beyond: the reader only compares a value that lies
-        outside the usual swing, above (True) or below it, so that others need no usual value; mean: it compares the
-        mean with so many times the usual value instead."""
+        outside the usual swing, above (True) or below it, so that others need no usual value."""
         return self._historic(name, "0.5")
 
     def edge(self, name: str, up: bool) -> str | None:
@@ -177,9 +174,8 @@ class Rendering:
         near, far = (high, low) if up else (low, high)
         return f"{number(1 + FENCE)} * {near} - {number(FENCE)} * {far}"
 
-    def peers(self, name: str, factor: float) -> str | None:
-        """What the like members show, without the member itself: their mean. factor: what a member is compared with is
-        so many times that mean."""
+    def peers(self, name: str) -> str | None:
+        """What the like members show, without the member itself: their mean."""
         now = self.signal(name)
         if now is None:
             return None
@@ -221,7 +217,7 @@ class Rendering:
     def _reading(self, reading: Reading, name: str) -> str | None:
         by, level = self.labels(name), self.level(name)
         if reading.telemetry == "lost_gpus":
-            return self.lost or self.lost_gpus(self.gpu_counts())
+            return self._lost_gpus()
         if reading.quantile:
             part = buckets(reading, level)
             return f"histogram_quantile({number(reading.q or 0)}, {self._operand(part, name, (*by, 'le'))}) >= 0"
@@ -233,42 +229,25 @@ class Rendering:
         single = operand(reading, level)
         return None if single is None else self._operand(single, name)
 
-    def gpu_counts(self) -> str:
-        """How many GPUs each exporter shows of each pod, and without a pod."""
-        now = " or ".join(self._shown_gpus)
-        alike = f"group by ({', '.join((*OF_POD, self._device))}) ({owner(f'({now})')})"
-        return f"count by ({', '.join((*OF_POD, *EXPORTER))}) ({alike})"
-
-    def lost_gpus(self, counts: str) -> str:
+    def _lost_gpus(self) -> str:
         """By pod the GPUs that its exporter showed lately and does not show any more, with or without a pod, while it
         shows others: else the exporter is gone. A pod that ended lost none, nor did one that has as many as before: it
-        was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`. counts:
-        `gpu_counts` or its record."""
-        shown, pod = self._shown_gpus, ", ".join(OF_POD)
-        before = " or ".join(f"present_over_time({each}[{MISSED}])" for each in shown)
-        gone = f"(({before}) unless on (cluster, {self._device}) ({' or '.join(shown)}))"
-        owned = f"sum by ({pod}) ({counts})"
+        was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`."""
+        names = [one.gauge for name in SHOWN_GPUS for one in self.signals[name].readings if one.gauge]
+        called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in names)
+        exporter, device = "job, instance", ", ".join(("job, instance, UUID", *called))
+        shown = [selector(name, self.extra) for name in names]
+        now = f"({' or '.join(shown)})"
+        before = f"({' or '.join(f'present_over_time({each}[{MISSED}])' for each in shown)})"
+        gone = f"({before} unless on (cluster, {device}) {now} and on (cluster, {exporter}) {now})"
+        pod = ", ".join(OF_POD)
+        lost, own = (f"group by ({pod}, {device}) ({owner(each)})" for each in (gone, now))
+        owned = f"count by ({pod}) ({own})"
         text = (
-            f"group by ({pod}, {self._device}) ({owner(gone)})\n"
-            f"and on (cluster, {', '.join(EXPORTER)}) {counts}\n"
-            f"and on ({pod}) (up or {ENGINE_SIGN})\n"
+            f"{lost}\nand on ({pod}) (up or {ENGINE_SIGN})\n"
             f"unless on ({pod}) (\n  {owned}\n  >= max_over_time({owned}[{MISSED}:{COUNTED}])\n)"
         )
         return f"count by ({pod}) {clause(text)}"
-
-    @property
-    def _shown_gpus(self) -> list[str]:
-        return [selector(name, self.extra) for name in self._gpu_series]
-
-    @property
-    def _gpu_series(self) -> list[str]:
-        return [one.gauge for name in SHOWN_GPUS for one in self.signals[name].readings if one.gauge]
-
-    @property
-    def _device(self) -> str:
-        """The labels of a GPU beside that of its cluster."""
-        called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in self._gpu_series)
-        return ", ".join((*EXPORTER, "UUID", *called))
 
     def _arithmetic(self, reading: Reading, name: str) -> str | None:
         """The formula over its terms; a term with a default takes it wherever the first term without one exists."""
