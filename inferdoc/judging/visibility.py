@@ -171,10 +171,10 @@ class Visibility:
         dropped = f"{exporter.title} exposes {series}: is it dropped by metric_relabel_configs?"
         return Absence("blind", dropped if exporter.whole else enable or dropped)
 
-    def tells(self, condition: Condition, more: Collection[str] = ()) -> bool:
+    def can_decide(self, condition: Condition, more: Collection[str] = ()) -> bool:
         """Whether a condition can be answered with what is visible, and with `more` signals."""
         if isinstance(condition, OfParts):
-            known = sum(self.tells(part, more) for part in condition.parts)
+            known = sum(self.can_decide(part, more) for part in condition.parts)
             least = condition.k if isinstance(condition, KOf) else len(condition.parts)
             return known >= (1 if isinstance(condition, AnyOf | Witnesses) else least)
         if isinstance(condition, Presence) and not condition.there:
@@ -183,24 +183,24 @@ class Visibility:
 
     def judges(self, recipe: Recipe, more: Collection[str] = ()) -> bool:
         """Whether a cause can be judged."""
-        return all(self.tells(condition, more) for condition in recipe.symptoms)
+        return all(self.can_decide(condition, more) for condition in recipe.symptoms)
 
     def lacking(self, recipe: Recipe) -> list[str]:
         """The signals without which a cause cannot be judged."""
-        unseen = (condition for condition in recipe.symptoms if not self.tells(condition))
+        unseen = (condition for condition in recipe.symptoms if not self.can_decide(condition))
         names = dict.fromkeys(name for condition in unseen for name in condition.signals)
         return [name for name in names if name not in self.visible]
 
     def reason(self, recipe: Recipe) -> Absence:
         """Why a cause cannot be judged: what is hardest to see of all that it needs, easiest of what stands in for each
         other. Raises ValueError for one that can be judged."""
-        unseen = [condition for condition in recipe.symptoms if not self.tells(condition)]
+        unseen = [condition for condition in recipe.symptoms if not self.can_decide(condition)]
         return _hardest(self._of_condition(condition) for condition in unseen)
 
     def _of_condition(self, condition: Condition) -> Absence:
         if not isinstance(condition, OfParts):
             return _hardest(self.absence(name) for name in condition.signals if name not in self.visible)
-        unseen = [self._of_condition(part) for part in condition.parts if not self.tells(part)]
+        unseen = [self._of_condition(part) for part in condition.parts if not self.can_decide(part)]
         return min(unseen, key=_effort) if isinstance(condition, AnyOf | Witnesses | KOf) else _hardest(unseen)
 
 
