@@ -3,9 +3,8 @@
 A comparison needs a past; an objective does not. Where one is broken and no cause covers the place, users are affected
 and the diagnosis says so, with the limit as its evidence. Without objectives a few absolute limits remain, which hold
 on any hardware. With a past only the plainest of them counts: a service may always have been slow, and its users know.
-At first look, and where nothing from before the window is known, the limits at which the public benchmark of serving
-(MLPerf Inference, server scenario, Llama 2 70B) calls a service too slow count as well: two seconds to the first token,
-a fifth of a second between tokens.
+At first look the limits at which the public benchmark of serving (MLPerf Inference, server scenario, Llama 2 70B) calls
+a service too slow count as well: two seconds to the first token, a fifth of a second between tokens.
 """
 
 from __future__ import annotations
@@ -69,14 +68,7 @@ def _delayed(place: str, seconds: float, share: float = MOSTLY) -> tuple[Level, 
     return _longer("ttft_mean", seconds, share), _longer(place, QUEUE_SHARE * seconds, share)
 
 
-LATE = _longer("ttft_mean", BENCHMARK_TTFT_SECONDS)
-QUEUE = Level(signal="waiting_capacity", limit=3, up=True, share_of=MOSTLY)
-"""Who shows no queue time shows who waits."""
-ALWAYS = (
-    _delayed("queue_time_mean", NO_USER_WAITS_SECONDS),
-    (_longer("ttft_mean", NO_USER_WAITS_SECONDS), QUEUE),
-    (_longer("itl_mean", NO_READER_WAITS_SECONDS),),
-)
+ALWAYS = (_delayed("queue_time_mean", NO_USER_WAITS_SECONDS), (_longer("itl_mean", NO_READER_WAITS_SECONDS),))
 FIRST_LOOK = (
     _delayed("queue_time_mean", BENCHMARK_TTFT_SECONDS, HALF),
     _delayed("frontend_seconds", BENCHMARK_TTFT_SECONDS, HALF),
@@ -90,8 +82,7 @@ def levels_of(window: Context) -> list[Level]:
 
 
 def _groups(window: Context) -> tuple[tuple[Level, ...], ...]:
-    view = window.view
-    return (*ALWAYS, *FIRST_LOOK) if view.lead_kind == "lifetime" or not view.has_past else ALWAYS
+    return (*ALWAYS, *FIRST_LOOK) if window.view.lead_kind == "lifetime" else ALWAYS
 
 
 def lost(window: Context, unit: Unit) -> list[Outcome]:

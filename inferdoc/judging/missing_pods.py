@@ -21,7 +21,6 @@ from inferdoc.words import figure, how_many, some
 
 NAMED = 3
 READY, ENDPOINTS, TRANSFER = "pod_ready", "router_ready_endpoints", "nixl_xfer_mean"
-LACKING = "deployment_missing"
 RATE, ROUTED, REFUSED = "request_rate", "router_request_rate", "router_errors"
 COUNTS_ALL_BACKENDS = "haproxy_backend_active_servers"
 """A proxy that counts the servers of all its backends, engines or not."""
@@ -48,7 +47,7 @@ def missing_pods(session: Session, has_findings: bool) -> list[str]:
     if session.scan is None:
         found += _endpoints(view, session.names)
         if not has_findings:
-            found += [*_not_replaced(view), *_vanished(view), *_unfinished(view)]
+            found += [*_vanished(view), *_unfinished(view)]
     return found
 
 
@@ -135,21 +134,6 @@ def _endpoints(view: View, names: Collection[str]) -> Iterator[str]:
         if count > engines[place] + gone:
             shown = how_many(engines[place], "engine")
             yield f"the router counts {count:.0f} ready endpoints, and the data has {shown}"
-
-
-def _not_replaced(view: View) -> Iterator[str]:
-    """Pods that were there before the window, in a namespace whose deployments lack replicas all the time since."""
-    for unit in {unit.member.key[:2]: unit for unit in view.units}.values():
-        left = [
-            one
-            for one in view.fleet.former
-            if one.key[:2] == unit.member.key[:2] and not view.lineage.replaced(one.key)
-        ]
-        series = view.get(unit, LACKING)
-        lacking = np.array([]) if series is None else series.values[view.lead_steps + _recent(view) :]
-        if left and len(lacking) and (lacking >= 1).all():
-            pods = some(sorted(one.shown for one in left), NAMED)
-            yield f"{pods} left, and a deployment lacks {how_many(int(lacking[-1]), 'replica')} since"
 
 
 def _rates(view: View) -> dict[Key, np.ndarray]:

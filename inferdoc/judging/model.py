@@ -418,9 +418,7 @@ class Stopped(msgspec.Struct):
     since: str
 
 
-UnknownKind = Literal[
-    "container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle", "no-past"
-]
+UnknownKind = Literal["container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle"]
 
 
 class Unknown(msgspec.Struct):

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from inferdoc.catalogue.aliases import declared_series
-from inferdoc.catalogue.conditions import Move
 from inferdoc.catalogue.names import load_identity
-from inferdoc.catalogue.recipe import Recipe
 from inferdoc.fleet.down_targets import unscraped
-from inferdoc.judging.conditions import evaluate, prepare
-from inferdoc.judging.context import Context, Outcome, UnitQuery
-from inferdoc.judging.impact import LATE, UNEXPLAINED
 from inferdoc.judging.judge import Judgement, can_judge
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
-from inferdoc.judging.view import Unit
 from inferdoc.judging.visibility import Absence, Visibility
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
@@ -80,8 +74,6 @@ def explain_unknown(answer: Diagnosis, session: Session) -> None:
     if answer.verdict not in ("unknown", "healthy") or answer.rising or answer.stopped:
         return
     found = _stopped_responding(session)
-    if found is None and answer.verdict == "healthy" and not session.context.view.has_past:
-        found = _unlike_ordinary(session)
     if found is None and answer.verdict == "unknown" and not can_judge(session.context):
         found = next((one for way in (_waiting, _down, _no_engine, _idle) if (one := way(session)) is not None), None)
     if found is not None:
@@ -102,38 +94,6 @@ def _stopped_responding(session: Session) -> Unknown | None:
         if scraped and named.search(called) and target.times_ms[-1] - target.times_ms[good[-1]] > DOWN_MS:
             return _down_target(session, [target])
     return None
-
-
-def _unlike_ordinary(session: Session) -> Unknown | None:
-    """What shows in a window with nothing before it to compare with, and may or may not be usual: a mechanism of a
-    family (more work than peers only where these have none), or longer waits that the traffic may explain."""
-    context, catalogue = session.context, session.catalogue
-    units = [unit for unit in context.view.units if not context.limits(unit)]
-    shown = [family.shown for family in catalogue.families.values() if family.shown is not None]
-    prepare(shown, context, [UnitQuery(unit) for unit in units])
-    for unit in units:
-        found = (evaluate(condition, context, unit) for condition in shown)
-        seen = [one for one in found if one.holds and (one.reference != "peers" or not one.baseline)]
-        seen = seen or list(_undecided(context, unit, catalogue.recipes))
-        if seen:
-            because = f"There is no time before the window to compare with, and on {unit.name}: {seen[0].text}"
-            do = "Diagnose again with some history, or name a baseline (--baseline) or an objective ([[slo]])"
-            return Unknown("no-past", because, do, None)
-    return None
-
-
-def _undecided(context: Context, unit: Unit, recipes: Mapping[str, Recipe]) -> Iterator[Outcome]:
-    """First tokens that a benchmark calls late, and latencies that rose, where a comparison that would explain them by
-    the traffic has no baseline."""
-    late = evaluate(LATE, context, unit)
-    yield from [late] if late.holds else []
-    recipe = recipes.get(UNEXPLAINED)
-    for condition in () if recipe is None else recipe.harm:
-        one = evaluate(condition, context, unit) if isinstance(condition, Move) else None
-        if recipe is not None and one is not None and one.holds and one.first is not None:
-            parts = evaluate(recipe.symptoms[-1], context.at(one.first, one.last), unit).parts
-            if any(part.holds is None and not part.missing for part in parts):
-                yield one
 
 
 def _waiting(session: Session) -> Unknown | None:

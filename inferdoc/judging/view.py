@@ -103,11 +103,6 @@ class View:
         return self.lead_steps + self.frame.begin
 
     @property
-    def has_past(self) -> bool:
-        """Whether anything before the window is known, by which it can be called usual."""
-        return self.begin > self.lead_steps or (self.lead is not None and self.lead_kind != "calm-before")
-
-    @property
     def step_seconds(self) -> float:
         """Seconds between two steps."""
         return self.frame.grid.step_ms / 1000
