@@ -314,11 +314,9 @@ class ModelConfig:
         for key, value in self._mapping(name, own.pop("linear_attn_config", None)).items():
             own[f"linear_attn_config.{key}"] = value
         self.name = name
-        named = own.get("architectures")
-        outside = keys.get("architectures", named)
-        self._architecture = str(outside[0]) if isinstance(outside, list) and outside else ""
-        architecture = str(named[0]) if isinstance(named, list) and named else ""
-        self.kind = str(own.get("model_type") or ARCHITECTURES.get(architecture, ""))
+        inner_class = self._first_name(own.get("architectures"))
+        self._architecture = self._first_name(keys["architectures"]) if "architectures" in keys else inner_class
+        self.kind = str(own.get("model_type") or ARCHITECTURES.get(inner_class, ""))
         outer = str(keys.get("model_type") or "")
         if outer == self.kind and outer in WRAPPERS:
             self.kind = f"{outer}_text"
@@ -351,6 +349,10 @@ class ModelConfig:
         for kind, kinds in ((self.kind, known), (outer, WRAPPERS | PLAIN_TYPES)):
             if kind and kind not in kinds:
                 self.refuse("model_type", f'"{kind}" is not known, and its layers may differ from what the keys say')
+
+    @staticmethod
+    def _first_name(listed: object) -> str:
+        return str(listed[0]) if isinstance(listed, list) and listed else ""
 
     @staticmethod
     def _mapping(name: str, value: object) -> Mapping[str, Any]:

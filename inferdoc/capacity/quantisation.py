@@ -264,10 +264,8 @@ class _Scheme:
 
     def _packed(self, section: Mapping[str, Any], key: str) -> str | tuple[str, float]:
         """Of AWQ, GPTQ and AutoRound: weights in groups with a scale and a zero point."""
-        bits, size = (
-            section.get("bits", section.get("w_bit", 4)),
-            section.get("group_size", section.get("q_group_size", 128)),
-        )
+        bits = section.get("bits", section.get("w_bit", 4))
+        size = section.get("group_size", section.get("q_group_size", 128))
         kind = str(section.get("data_type") or "int")
         if bits not in (4, 8):
             self._refuse(key, f"{bits} bits")

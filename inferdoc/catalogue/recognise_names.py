@@ -55,7 +55,7 @@ class NameReader:
         self._undeclared: dict[str, str] = {}
 
     @cached_property
-    def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
+    def declared(self) -> dict[str, tuple[Exporter, Metric]]:
         """Every declared series, under current and former names, with its parts."""
         return {
             name + part: (exporter, metric)
@@ -69,14 +69,14 @@ class NameReader:
     def _by_key(self) -> dict[str, str]:
         """Declared series by their names without separators. A series wins over one of which it is a part."""
         found: dict[str, str] = {}
-        for name in self._declared:
+        for name in self.declared:
             found.setdefault(name.translate(self._join), name)
         return found
 
     def read(self, names: Collection[str]) -> list[NameMatch]:
         """Those of some names that stand for a declared series without being one, sorted. An undeclared prefix is known
         from then on, once a whole page under it was seen."""
-        unknown = sorted(name for name in names if name not in self._declared)
+        unknown = sorted(name for name in names if name not in self.declared)
         found = [each for name in unknown if (each := self.of(name)) is not None]
         known = {each.name for each in found}
         pages = self._pages([name for name in unknown if name not in known])
@@ -87,11 +87,11 @@ class NameReader:
 
     def known(self, names: Collection[str]) -> set[str]:
         """Those of some names that are declared, or stand for a declared series."""
-        return {name for name in names if name in self._declared}.union(each.name for each in self.read(names))
+        return {name for name in names if name in self.declared}.union(each.name for each in self.read(names))
 
     def of(self, name: str) -> NameMatch | None:
         """What a name stands for; None where it is declared itself, or nothing explains it."""
-        if name in self._declared or not name:
+        if name in self.declared or not name:
             return None
         for title, text in self._rewritten(name):
             if text.count(RULE) > 1:
@@ -102,7 +102,7 @@ class NameReader:
                 if plain is not None:
                     series, factor, unit = plain
                     form = ", ".join(filter(None, (title, words, unit)))
-                    exporter = self._declared[series][0].exporter
+                    exporter = self.declared[series][0].exporter
                     return NameMatch(name, series, exporter, factor, form, text[: len(prefix)])
         return None
 
@@ -139,7 +139,7 @@ class NameReader:
         for ending in self._forms.counters:
             series = self._by_key.get(f"{key.removesuffix(ending)}_total") if key.endswith(ending) else None
             if series is not None:
-                exporter, metric = self._declared[series]
+                exporter, metric = self.declared[series]
                 if metric.type == "counter" and exporter.page != "beside":
                     return series
         return None
@@ -157,7 +157,7 @@ class NameReader:
             if match is not None and plain is not None:
                 pages.setdefault(match["prefix"], set()).add(plain[0])
         return {
-            prefix: min(self._declared[one][0].exporter for one in series)
+            prefix: min(self.declared[one][0].exporter for one in series)
             for prefix, series in sorted(pages.items())
             if len(series) >= self._forms.page_families
             and self._signs & series
@@ -173,7 +173,7 @@ class NameReader:
         signs: dict[str, dict[tuple[str, str | None], set[str]]] = {"state": {}, "queue": {}, "tokens": {}}
         unread: dict[str, set[str]] = {}
         for name in names:
-            if name.endswith("_created") or name in self._declared:
+            if name.endswith("_created") or name in self.declared:
                 continue
             if self._unread.match(name):
                 title = next(each.title for each in self._forms.unread_engines if re.match(each.find, name))
@@ -187,7 +187,7 @@ class NameReader:
             is_sign = match is not None and word != declared
             if not declared and not is_sign:  # most names of a server; the tests below take ten times as long
                 continue
-            if family in self._declared or self._is_unneeded(family) or self.of(name) is not None:
+            if family in self.declared or self._is_unneeded(family) or self.of(name) is not None:
                 continue
             if match is not None and is_sign:
                 sign = next(sign for sign in signs if match[sign])

@@ -51,14 +51,15 @@ def without_metrics(view: View, scrapes: Sequence[Scrapes]) -> list[str]:
     targets = [(Entity.of_labels(target.labels), target) for target in scrapes]
     jobs = _jobs_of_engines(targets, shown.keys())
     identity = load_identity()
-    engine, other = identity.engine_names, f"{identity.router_names}|{identity.companion_names}"
+    engine = re.compile(identity.engine_names)
+    other = re.compile(f"{identity.router_names}|{identity.companion_names}")
     silent = []
     for entity, target in targets:
         name = target.labels.get("pod") or target.labels.get("job", "")
         belongs = (
             (*entity.member[:2], workload(entity.pod)[0]) in engines
             or _job(entity, target) in jobs
-            or (re.search(engine, name) is not None and re.search(other, name) is None)
+            or (engine.search(name) is not None and other.search(name) is None)
         )
         if belongs and entity.member not in shown and len(target.up) and target.up[-1] >= 0.5:
             silent.append(view.fleet.called(entity))

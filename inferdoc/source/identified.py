@@ -18,11 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from inferdoc.catalogue.aliases import declared_series
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.catalogue.names import IdentityLabels
 from inferdoc.catalogue.recognise_names import NameReader, NotUnderstood
-from inferdoc.catalogue.signal import Exporter, Metric
 from inferdoc.source.base import InfoSeries, Scrapes, Source, SourceKind
 from inferdoc.source.fleet_places import FleetPlaces, PartOfFleet, host_of
 from inferdoc.source.grid import DEFAULT_INTERVAL_MS, LOOK_MS, scrape_interval_ms
@@ -331,16 +329,12 @@ class Identified(Readable):
         return {exporter: frozenset(labels - usual) for exporter, labels in found.items()}
 
     def _exporter_of(self, name: str) -> str:
-        exporter, _ = self._declared.get(name, (None, None))
+        exporter, _ = self.renamed.reader.declared.get(name, (None, None))
         return "" if exporter is None else exporter.exporter
 
     def _labels_of(self, name: str) -> tuple[str, ...]:
-        _, metric = self._declared.get(name, (None, None))
+        _, metric = self.renamed.reader.declared.get(name, (None, None))
         return () if metric is None else tuple(metric.labels)
-
-    @cached_property
-    def _declared(self) -> dict[str, tuple[Exporter, Metric]]:
-        return declared_series(load_catalogue(self.catalogue).exporters.values())
 
     def who(self, labels: Mapping[str, str], gpu: bool = False) -> Who:
         """Who a series with these labels is about."""
