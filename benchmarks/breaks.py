@@ -5,7 +5,7 @@
 Made series of 29 days: an office, a consumer service with a week, and fleets of two tenants, under correlated noise.
 At one day each changes in one way. Origins every eight hours from a day before to ten days after, a day ahead.
 Prints MASE (by the one-week naive forecast before the change) of the combination and of each naive forecast, and the
-worst ratio to the best naive one, over the whole stretch and in the days right after the change."""
+worst ratio to the best naive one, over the whole segment and in the days right after the change."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from inferdoc.judging.reading import read_window
 from inferdoc.judging.scan.impacts import scan_signals
 from inferdoc.source.plan import series_names
 from inferdoc.store import Store, compact, export_parquet
-from inferdoc.store.stretches import HOUR_MS
+from inferdoc.store.segments import HOUR_MS
 
 
 def scanned_names() -> list[str]:

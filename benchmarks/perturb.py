@@ -96,7 +96,7 @@ def failed(samples: SampleColumns, share: float, chance: np.random.Generator) ->
 
 
 def gaps(samples: SampleColumns, count: int, intervals: int, chance: np.random.Generator) -> SampleColumns:
-    """Nothing of any target in so many stretches of so many intervals each: the server that scrapes was away."""
+    """Nothing of any target in so many segments of so many intervals each: the server that scrapes was away."""
     times = samples.timestamps_ms
     length = interval_ms(samples) * intervals
     begins = chance.uniform(times.min() + length, times.max() - 2 * length, count)

@@ -44,8 +44,8 @@ from inferdoc.store import Store, compact
 from inferdoc.store.layouts import LayoutWriter
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of
-from inferdoc.store.stretches import (
-    CHUNKS_PER_STRETCH,
+from inferdoc.store.segments import (
+    CHUNKS_PER_SEGMENT,
     HOUR_MS,
     Segment,
     chunk_data,
@@ -82,11 +82,11 @@ def rows_of(store: Store) -> list[tuple[dict[str, str], Segment, list[bytes]]]:
     found = []
     first, last = store.first_ms() or 0, store.newest_ms() or 0
     for number, text in store.connection.execute("SELECT id, labels FROM target").fetchall():
-        for stretch in overlapping(store.connection, owner_of(number, text), first, last):
-            begin = stretch.id * CHUNKS_PER_STRETCH
+        for segment in overlapping(store.connection, owner_of(number, text), first, last):
+            begin = segment.id * CHUNKS_PER_SEGMENT
             query = "SELECT id, body FROM chunk WHERE id >= ? AND id < ? ORDER BY id"
-            bodies = store.connection.execute(query, (begin, begin + CHUNKS_PER_STRETCH)).fetchall()
-            found.append((json.loads(text), stretch, [chunk_data(*each) for each in bodies]))
+            bodies = store.connection.execute(query, (begin, begin + CHUNKS_PER_SEGMENT)).fetchall()
+            found.append((json.loads(text), segment, [chunk_data(*each) for each in bodies]))
     return found
 
 
@@ -100,14 +100,14 @@ def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
             if source not in known:
                 with Store.open(source) as one:
                     known[source] = rows_of(one)
-                    for layout in {layout for _, stretch, _ in known[source] for layout in stretch.layouts}:
+                    for layout in {layout for _, segment, _ in known[source] for layout in segment.layouts}:
                         numbers = one.layouts.series(layout).tolist()
                         series[source, layout] = [one.layouts.keys[number] for number in numbers]
             with transaction(store.connection, "IMMEDIATE"):
                 layouts: dict[int, int] = {}
                 owners: dict[str, Owner] = {}
-                for labels, stretch, chunks in known[source]:
-                    for layout in stretch.layouts:
+                for labels, segment, chunks in known[source]:
+                    for layout in segment.layouts:
                         if layout not in layouts:
                             keys = [_key(key, pool) for key in series[source, layout]]
                             layouts[layout] = writer.identify(keys)
@@ -116,8 +116,8 @@ def multiplied(path: Path, pools: Iterator[tuple[int, Path]]) -> None:
                     if text not in owners:
                         added = store.connection.execute("INSERT INTO target (labels) VALUES (?)", (text,))
                         owners[text] = owner_of(int(added.lastrowid or 0), text)
-                    ids = tuple(layouts[layout] for layout in stretch.layouts)
-                    insert_segment(store.connection, owners[text], replace(stretch, layouts=ids), chunks)
+                    ids = tuple(layouts[layout] for layout in segment.layouts)
+                    insert_segment(store.connection, owners[text], replace(segment, layouts=ids), chunks)
 
 
 def _key(key: tuple[str, ...], pool: int) -> tuple[str, ...]:

@@ -59,7 +59,7 @@ def load_config(path: str | Path | None = None, environment: Mapping[str, str] |
 
 
 def config_file(path: str | Path | None = None) -> Path | None:
-    """The configuration file in force: the one asked for, else the project's, else the user's; None where there is
+    """The configuration file in force: the one requested, else the project's, else the user's; None where there is
     none."""
     if path is not None:
         return Path(path)

@@ -88,7 +88,7 @@ class CollectSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class PodSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[[pods]]: pods whose whole name matches the regular expression serve in this role, on this hardware tier.
     tokens_per_second: generated tokens/s of one pod at the plateau of a benchmark; gpus: of one pod, where no GPU
-    exporter tells; spot: they run on spot capacity, at the spot price of their tier."""
+    exporter shows; spot: they run on spot capacity, at the spot price of their tier."""
 
     pod: str
     role: Literal["prefill", "decode", "both"] | None = None
@@ -335,7 +335,7 @@ class OutputSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 class ServeSection(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """[serve]: `inferdoc serve`. Times in seconds. record: the file of the incidents, None: in the user's data folder;
     record_days: how long they are kept; public_url: under which readers reach it, for links; bearer_token_file, or
-    username with password_file: what is asked of callers; hosts: names under which it is called besides an address of
+    username with password_file: what callers must send; hosts: names under which it is called besides an address of
     its own; tenants: that a caller may name (X-Scope-OrgID); ignore: alerts that are no incident; concurrency: looks at
     once; queue: looks that may wait; deadline: of one look; grace: within which an alert that comes back reopens its
     incident; retry_hours: for which a message is tried that an output does not take; textfiles: files of metrics, by

@@ -41,4 +41,4 @@ class SourceError(InferdocError):
 
 
 class TooSlowError(SourceError):
-    """A source was not read within the time that a read may take; a shorter stretch of time may do."""
+    """A source was not read within the time that a read may take; a shorter time range may do."""

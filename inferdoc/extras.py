@@ -35,10 +35,10 @@ def install(package: str) -> str:
 def extra_of(package: str) -> str | None:
     """The extra that brings a package; None where none does, or nothing is known of the distribution."""
     try:
-        wanted = metadata.requires(DISTRIBUTION) or []
+        requirements = metadata.requires(DISTRIBUTION) or []
     except metadata.PackageNotFoundError:
         return None
-    for requirement in wanted:
+    for requirement in requirements:
         name = re.match(r"[A-Za-z0-9._-]+", requirement)
         extra = re.search(r"extra == ['\"]([^'\"]+)", requirement)
         if name and extra and name[0].lower() == package and extra[1] != "all":

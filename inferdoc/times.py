@@ -15,7 +15,7 @@ PART = re.compile(r"(\d+(?:\.\d+)?)(ms|[smhdw])")
 DEFAULT_SINCE = "1h"
 AROUND_MS = 1_800_000
 """Half an hour on either side of a time, the default hour in all: an alert waits minutes in `for` and in its rate
-windows, so that what it tells of began before it did."""
+windows, so that what it shows started before it did."""
 LONGEST_SECONDS = 36_500 * 86_400.0
 """A duration beyond a hundred years is a slip of the keyboard."""
 LATEST_SECONDS = 7_258_118_400.0

@@ -1,4 +1,4 @@
-"""The version of this package, and its container image; the lowest module of all, so that anything may tell it."""
+"""The version of this package, and its container image; the lowest module of all, so that anything may import it."""
 
 __version__ = "0.1.0"
 

@@ -49,7 +49,7 @@ def _short(value: float) -> str:
 
 
 def within_sentence(title: str) -> str:
-    """A title where a sentence has begun: "Requests arriving" -> "requests arriving", "KV cache in use" as it is."""
+    """A title inside a sentence: "Requests arriving" -> "requests arriving", "KV cache in use" as it is."""
     return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 

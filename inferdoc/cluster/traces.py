@@ -29,7 +29,7 @@ MOST = 3
 ID_LABELS = ("trace_id", "traceID", "traceId")
 """OpenTelemetry's (opentelemetry.io/docs/specs/otel/compatibility/prometheus_and_openmetrics/), then older clients'."""
 USUAL = ("e2e_mean", "ttft_mean")
-"""Asked of what shows in no latency of its own."""
+"""Required of what shows in no latency of its own."""
 
 
 def link_traces(answer: Diagnosis, source: Identified, catalogue: Catalogue, trace_url: str | None) -> None:

@@ -82,7 +82,7 @@ def _tiers(members: Sequence[Member], frame: SignalFrame) -> dict[Key, str]:
 
 
 def _always_apart(fast: np.ndarray, slow: np.ndarray) -> bool:
-    """Whether no fast pod was ever about as slow as a slow one. fast, slow: float64[pods, stretches]."""
+    """Whether no fast pod was ever about as slow as a slow one. fast, slow: float64[pods, time ranges]."""
     both = np.isfinite(fast).any(axis=0) & np.isfinite(slow).any(axis=0)
     if both.sum() < MIN_PARTS:
         return False

@@ -208,8 +208,8 @@ def replay(place: Path, overlays: Sequence[str] = ()) -> tuple[Capsule, Diagnosi
             for name in names:
                 with archive.open(name) as samples:
                     import_file(store, cast(BinaryIO, samples))
-        wanted = FleetFilter(*(capsule.focus.get(name) for name in FOCUS))
-        options = Options(selected=wanted, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
+        selected = FleetFilter(*(capsule.focus.get(name) for name in FOCUS))
+        options = Options(selected=selected, assignments=assignments_of(tuple(capsule.pods)), catalogue=catalogue)
         with closing(open_source(store=path, labels=capsule.labels.chosen)) as source:
             return capsule, _judged(source, options, capsule.from_ms, capsule.until_ms)
 

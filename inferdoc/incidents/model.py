@@ -10,7 +10,7 @@ import msgspec
 from inferdoc.judging.model import Diagnosis, Finding, seconds
 
 Why = Literal["alert", "reopened", "joined", "again", "repeat", "resolved"]
-"""Why somebody is to look: a first alert, one that came back, a further one, because the look before told nothing
+"""Why somebody is to look: a first alert, one that came back, a further one, because the look before found nothing
 or came early, because the alert is repeated, because all alerts are over."""
 RunState = Literal["waiting", "running", "done", "failed"]
 

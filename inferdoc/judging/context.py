@@ -31,8 +31,8 @@ class Outcome(msgspec.Struct, frozen=True):
 
     first, last: steps between which it holds (None for what has no beginning, such as a flag that is present);
     baseline, observed, threshold in `unit`; text: the observation in words; missing: signals that are absent;
-    from_start: it held from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet;
-    reference: what it was compared with; frozen: it rests on a gauge that did not move while it held.
+    from_start: true from the first step, so its beginning is unknown; ahead: it is extrapolated, not there yet;
+    reference: what it was compared with; frozen: it rests on a gauge that did not move meanwhile.
     """
 
     holds: bool | None
@@ -193,7 +193,7 @@ class Context:
         unit, the split and, of some, the last step."""
         return self._cached.setdefault(condition, {})
 
-    def tell(self, condition: Fact, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
+    def record(self, condition: Fact, outcomes: Iterable[tuple[tuple[object, ...], Outcome]]) -> None:
         """Keep outcomes for those who query next."""
         self._cached.setdefault(condition, {}).update(outcomes)
 

@@ -107,7 +107,7 @@ def _nobody(name: str, value: str, names: Collection[str]) -> str:
     likeness = {each: difflib.SequenceMatcher(None, value, each).ratio() for each in names if each}
     known = sorted(likeness, key=lambda each: (-likeness[each], each))
     if not known:
-        return f"--{name} {value}: nothing in the source tells the {name} of a pod; leave it out"
+        return f"--{name} {value}: nothing in the source shows the {name} of a pod; leave it out"
     return f"--{name} {value}: no such {name} in the window; known here: {some(known, MOST_NAMES)}"
 
 

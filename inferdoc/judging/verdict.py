@@ -32,7 +32,7 @@ class Reached:
 @dataclass
 class Match:
     """A recipe that holds on a unit. onset, last: grid steps; stands: the step from which on all of its symptoms hold;
-    from_start: it held from the first step of the window; above: all of its harm shows above the pods, at their
+    from_start: true from the first step of the window; above: all of its harm shows above the pods, at their
     router."""
 
     recipe: Recipe

@@ -231,7 +231,7 @@ def _family(series: str) -> str:
 
 
 def gains(visibility: Visibility, recipes: Iterable[Recipe], absent: Iterable[str]) -> dict[str, list[str]]:
-    """Cure of a blind spot -> the causes that could be judged with it alone, most first, those without any last."""
+    """Remedy of a blind spot -> the causes that could be judged with it alone, most first, those without any last."""
     by_remedy: dict[str, list[str]] = {}
     for name in absent:
         reason = visibility.absence(name)

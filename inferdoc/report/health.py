@@ -1,7 +1,7 @@
 """The monitoring table: each thing to watch, per tier and role, whether it is well, and what is not visible.
 
 A row is bad where an observation says so (late against the past, against peers, or absolutely), where an objective is
-broken, or where a value lies beyond the limit of its band in the direction that hurts. Outside the target otherwise, or
+broken, or where a value lies beyond the limit of its band in the harmful direction. Outside the target otherwise, or
 beyond a limit that means nothing without harm (full compute with a steady time to first token), is a note.
 """
 
@@ -176,7 +176,7 @@ def as_json(lines: Sequence[Line]) -> str:
 State = Literal["good", "note", "warn", "bad"]
 HURTING: tuple[State, ...] = ("warn", "bad")
 STATES: tuple[State, ...] = ("good", "note", "warn", "bad")
-HURTS: dict[Direction, tuple[bool, bool]] = {
+HARMFUL: dict[Direction, tuple[bool, bool]] = {
     "up": (True, False),
     "down": (False, True),
     "either": (True, True),
@@ -288,7 +288,7 @@ def _state(row: HealthRow, reading: Row, harm: Direction, seen: Seen) -> State:
 
 
 def graded(value: float, band: Band, harm: Direction) -> State:
-    """A value against a band: beyond a limit in a direction that hurts, else outside the target or not."""
+    """A value against a band: beyond a limit in a harmful direction, else outside the target or not."""
     found: State = "good"
     if (band.low is not None and value < band.low) or (band.high is not None and value > band.high):
         found = "note"
@@ -298,7 +298,7 @@ def graded(value: float, band: Band, harm: Direction) -> State:
             continue
         upwards = _acts_upwards(limit, band, harm)
         beyond = value > limit if upwards else value < limit
-        if beyond and HURTS[harm][0 if upwards else 1]:
+        if beyond and HARMFUL[harm][0 if upwards else 1]:
             found = state
     return found
 

@@ -91,8 +91,8 @@ HEAD = f"  {'':<{NAME}} {'attained':>16} {'budget left':>13} {'burn 1h':>8} {'1d
 
 def as_text(report: SloReport) -> str:
     """The report for people."""
-    seen, asked = _span(report.seen_seconds), _span(report.requested_seconds)
-    less = "" if report.seen_seconds >= 0.95 * report.requested_seconds else f" of the requested {asked}"
+    seen, requested = _span(report.seen_seconds), _span(report.requested_seconds)
+    less = "" if report.seen_seconds >= 0.95 * report.requested_seconds else f" of the requested {requested}"
     short = any(report.seen_seconds < 0.95 * one.window_seconds for one in report.objectives)
     budget = "; budgets are those of the time seen" if short else ""
     lines = [f"{report.source}: {report.from_} to {report.until}", f"{seen} of data{less}{budget}"]

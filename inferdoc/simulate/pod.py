@@ -129,7 +129,7 @@ class Pod:
 
     @property
     def key(self) -> str:
-        """Tells it, or a rank of it, from every other of the fleet."""
+        """Distinguishes it, or a rank of it, from every other of the fleet."""
         return f"{self.name}/{self.rank}"
 
     @property

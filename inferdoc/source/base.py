@@ -35,7 +35,7 @@ class InfoSeries:
 
 @dataclass
 class Cost:
-    """What reading took so far. split: queries that a server found too large, and that were asked in halves; slowest:
+    """What reading took so far. split: queries that a server found too large, and that were sent in halves; slowest:
     the query that took longest and its seconds, of a server."""
 
     queries: int = 0
@@ -70,11 +70,11 @@ class Source(Protocol):
         page once."""
 
     def identify(self, start_ms: int, end_ms: int) -> None:
-        """Look at the label sets of a stretch, to find out which labels show what a series is about. Raises
+        """Look at the label sets of a time range, to find out which labels show what a series is about. Raises
         SourceError."""
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
-        """Names of the labels that series of the stretch have, None where the source cannot tell."""
+        """Names of the labels that series of the time range have, None where the source cannot tell."""
 
     def latest_ms(self) -> int | None:
         """Time of the newest sample, or None when the source holds none."""
@@ -83,10 +83,10 @@ class Source(Protocol):
         """Why the newest scrape of a target failed, by instance, as a server reports it; empty where none does."""
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names (with `_bucket`, `_total`...) that have a sample in the stretch."""
+        """Series names (with `_bucket`, `_total`...) that have a sample in the time range."""
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target, from its `up` series, sorted by labels. Of a stretch longer than six hours only
+        """Every scrape of every target, from `up`, sorted by labels. Of a time range longer than six hours only
         the last hour is reported scrape by scrape (`inferdoc.source.scrape_times` says how the rest is)."""
 
     def evaluate(self, reads: Sequence[Read], grid: Grid, match: tuple[Matcher, ...] = ()) -> dict[Read, ReadResult]:

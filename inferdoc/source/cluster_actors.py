@@ -21,7 +21,7 @@ START_SECONDS = 60.0
 GRACE_SECONDS = 1.0
 """So much longer is waited for what Dask says itself when that time is up."""
 SILENT = 50
-"""A level of `logging` above all: what a cluster has to say about a lost worker is said by us, in one line."""
+"""A level of `logging` above all: what a cluster has to say about a lost worker is reported by us, in one line."""
 
 
 class _Actors:

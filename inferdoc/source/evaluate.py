@@ -261,7 +261,7 @@ class _TableWindows:
 def _add(
     sums: Sums, filled: np.ndarray, agg: Aggregation, outcome: SeriesResult, place: np.ndarray, rows: np.ndarray
 ) -> None:
-    """Fold what some columns of a table tell into their rows. filled: bool[rows], which have a value or more already;
+    """Fold what some columns of a table show into their rows. filled: bool[rows], which have a value or more already;
     place: of each that counts towards one of `rows`, among those columns."""
     if (rows[1:] > rows[:-1]).all():
         values, found = outcome.values[place], outcome.found[place]

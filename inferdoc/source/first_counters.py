@@ -1,6 +1,6 @@
 """What the counters of a source stood at when they were first scraped, as a source of steady rates.
 
-Counters and histograms hold everything since their process started. Spread evenly over a stretch, what they stood at
+Counters and histograms hold everything since their process started. Spread evenly over a time range, what they stood at
 reads as rates, means and quantiles of that life.
 """
 
@@ -18,7 +18,7 @@ from inferdoc.source.readable import Readable
 from inferdoc.source.reads import Grid, Matcher, Read, ReadResult
 
 OF_COUNTERS = frozenset({"rate", "increase"})
-"""Functions that read counters; the others read gauges, whose first value tells nothing about the time before."""
+"""Functions that read counters; the others read gauges, whose first value says nothing about the time before."""
 START = "process_start_time_seconds"
 MEMBER = ("cluster", "namespace", "pod", "instance")
 SHORTEST_LIFE_SECONDS = 120.0
@@ -85,7 +85,7 @@ class FirstCounters:
         return Stood(stood.by, stood.keys, before, stood.at_ms - np.rint(1000 * present).astype(np.int64))
 
     def life_seconds(self, stood: Stood) -> np.ndarray:
-        """float64[keys], how long the process of each row had run; NaN where that is not told, or too short a time."""
+        """float64[keys], how long the process of each row had run; NaN where that is unknown, or too short a time."""
         places = [stood.by.index(label) for label in MEMBER]
         own = [self._starts.get(tuple(key[place] for place in places), np.nan) for key in stood.keys]
         lives = stood.at_ms / 1000 - np.array(own, dtype=np.float64)

@@ -37,10 +37,10 @@ from inferdoc.source.rule_records import RuleRecords
 from inferdoc.source.scrape_times import one_target
 
 LONGEST_MS = 3_600_000
-"""Of a longer stretch the end is looked at: what was there before follows the same rules."""
+"""Of a longer time range the end is looked at: what was there before follows the same rules."""
 FEW_LOOKS = 12
 LOOKS = 120
-"""At so many times of a stretch label sets are looked at, and so many scrapes of totals where they collide."""
+"""At so many times of a time range label sets are looked at, and so many scrapes of totals where they collide."""
 FRESH = 1.2
 """Intervals for which a total counts: an older one would seem to stand still."""
 ENTITY = frozenset({"pod", "instance"})
@@ -138,7 +138,7 @@ class Identified(Readable):
         return self.raw.target_count() if isinstance(self.raw, Readable) else None
 
     def leave_out_pods(self, keys: Collection[Key], hosts: Collection[str], start_ms: int, end_ms: int) -> bool:
-        """From now on read nothing of the targets that these pods, and hosts, have in the stretch, or of all again
+        """From now on read nothing of the targets that these pods, and hosts, have in the time range, or of all again
         where there are none; whether the source can. Of what is read part by part (`apart`) these are the targets that
         `identify` saw: to ask for all of them again would be to read all parts. Raises SourceError."""
         if not isinstance(self.raw, Readable):
@@ -208,7 +208,7 @@ class Identified(Readable):
         return self.raw.label_names(start_ms, end_ms)
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names that have a sample in the stretch, and the declared ones that some of them stand for."""
+        """Series names that have a sample in the time range, and the declared ones that some of them stand for."""
         names = self.raw.names(start_ms, end_ms)
         return names | self.renamed.learn(names)
 
@@ -219,7 +219,7 @@ class Identified(Readable):
     # ---- learning -------------------------------------------------------------------------------------------------
 
     def identify(self, start_ms: int, end_ms: int) -> None:
-        """Find out which labels show what, from the label sets of a stretch. Raises SourceError."""
+        """Find out which labels show what, from the label sets of a time range. Raises SourceError."""
         if self.renamed.learn(self.raw.names(start_ms, end_ms)):
             self.raw.expect(self.renamed.stored(self._expected), self._since_ms)
         start_ms = max(start_ms, end_ms - LONGEST_MS)
@@ -297,7 +297,7 @@ class Identified(Readable):
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def _reported(self, labels: Mapping[str, str]) -> dict[str, str]:
-        """The labels, with what OTLP tells of their target."""
+        """The labels, with what OTLP knows of their target."""
         own = {name: value for name, value in labels.items() if value}
         return {**self._about[_target(own)], **own} if self._about and _target(own) in self._about else own
 
@@ -454,8 +454,8 @@ class Identified(Readable):
 @dataclass(frozen=True)
 class _Plan:
     """How reads by some labels are read and renamed. requested: the labels of a read; by: those that it is read by, of
-    which the first `outcome` tell who a row is about; order: where the asked ones stand among the usual names and those
-    read; who: told values -> usual ones; described: who -> labels that a pod has now, None where none changed."""
+    which the first `outcome` show who a row is about; order: where the requested ones stand among the usual names
+    and those read; who: given values -> usual ones; described: who -> labels that a pod has now, None if none did."""
 
     requested: tuple[str, ...]
     by: tuple[str, ...]
@@ -519,7 +519,7 @@ def _as_stored(key: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _grid(start_ms: int, end_ms: int, looks: int) -> Grid:
-    """A stretch at so many times; each looks back so far that a scrape between two of them is seen."""
+    """A time range at so many times; each looks back so far that a scrape between two of them is seen."""
     step = max(DEFAULT_INTERVAL_MS, (end_ms - start_ms) // looks)
     count = (end_ms - start_ms) // step + 1
     return Grid(end_ms - step * (count - 1), step, count, 0, 0, 2 * step)

@@ -35,7 +35,7 @@ def key_of(who: Who) -> Key:
 @dataclass(frozen=True)
 class Naming:
     """The labels that may show what a series is about. labels: as declared; chosen: the user's own choice by field
-    (`[labels]`), which is tried first; extra: labels that tell label sets apart in this source, whatever they mean."""
+    (`[labels]`), which is tried first; extra: labels that distinguish label sets in this source, whatever they mean."""
 
     labels: IdentityLabels
     chosen: Mapping[str, str] = field(default_factory=dict)

@@ -57,7 +57,7 @@ class GpuHosts:
 
 
 class Joins:
-    """Tells who any series is about, given the processes of the engines."""
+    """Finds who any series is about, given the processes of the engines."""
 
     def __init__(self, processes: Processes, places: PodPlaces, engines: Sequence[Mapping[str, str]]) -> None:
         self.processes, self.places, self.hosts = processes, places, GpuHosts()
@@ -154,7 +154,7 @@ class Joins:
             self.hosts.unknown.add(host)
 
     def _near(self, who: Who) -> Who:
-        """In the cluster and the namespace of the engines, where theirs are not told, or only one is."""
+        """In the cluster and the namespace of the engines, where theirs are not known, or only one is."""
         cluster, namespace = who[CLUSTER], who[NAMESPACE]
         if len(self._clusters) == 1 and (not cluster or self._clusters == {""}):
             cluster = next(iter(self._clusters))

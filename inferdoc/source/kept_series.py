@@ -22,7 +22,7 @@ OF_TARGETS = ("up", "process", "python", "http", "scrape")
 CLUSTER = "cluster"
 """The label by which rules distinguish clusters."""
 NAMES_TRIED = 4
-"""Series names of an exporter on which a label with a pod is looked for: some tell of nodes alone."""
+"""Series names of an exporter on which a label with a pod is looked for: some are about nodes alone."""
 
 
 @runtime_checkable

@@ -120,11 +120,11 @@ class ParallelStore(Readable):
         return self._own.latest_ms()
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names that have a sample in the stretch."""
+        """Series names that have a sample in the time range."""
         return self._own.names(start_ms, end_ms)
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
-        """Names of the labels of the stretch."""
+        """Names of the labels of the time range."""
         self._share(start_ms, end_ms)
         return self._all("label_names", (start_ms, end_ms), lambda parts: set().union(*(part or () for part in parts)))
 
@@ -168,7 +168,7 @@ class ParallelStore(Readable):
 
     @contextmanager
     def undivided(self) -> Iterator[Sequence[Callable[[HandedOver], PartWorker]]]:
-        """Meanwhile this process reads alone what is asked of it, so that others can do whole pieces of the work.
+        """Meanwhile this process reads alone what is read of it, so that others can do whole pieces of the work.
         Yields what begins a process for each core that is free then; none of a cluster, whose workers go on reading."""
         executor = self._executor
         if not isinstance(executor, LocalProcesses):
@@ -197,7 +197,9 @@ class ParallelStore(Readable):
         here, others = self._executor.shares()
         since_ms = self._state.get("expect", ((), None))[1]
         begin_ms = min(start_ms, since_ms or start_ms)
-        if not others or end_ms - begin_ms <= self._few_ms:  # every call asks, and counting is a query for each target
+        if (
+            not others or end_ms - begin_ms <= self._few_ms
+        ):  # every call would count, and counting is a query for each target
             return
         if self._least and self._own.scrape_count(begin_ms, end_ms) < self._least:
             self._few_ms = end_ms - begin_ms
@@ -215,7 +217,7 @@ class ParallelStore(Readable):
         self._own.read_only(here)
 
     def _begin(self, part: Part) -> _Hand:
-        """A worker that knows what was said so far. Raises PartEndedError."""
+        """A worker that knows the warnings so far. Raises PartEndedError."""
         requested = replace(self.as_part(), part=part)
         hand = _Hand(part, self._executor.begin(requested), unheard=len(self._state))
         for method, args in self._state.items():
@@ -303,7 +305,7 @@ class ParallelStore(Readable):
         return found
 
     def _go_on_alone(self, ended: PartEndedError) -> None:
-        """Read all here. Of an engine that was requested that is said."""
+        """Read all here. A warning says so where an engine was requested."""
         self._end_workers()
         if not self._least:
             name = self._executor.name

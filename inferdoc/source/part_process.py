@@ -105,7 +105,7 @@ def _exactly(pipe: Any, size: int) -> bytearray:
 
 def main() -> None:
     """Serve a part of a store until the input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the one who asks ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends this process
     requested: HandedOver = _read(sys.stdin.buffer)
     reader = requested.worker()
     with contextlib.suppress(EOFError, BrokenPipeError):

@@ -76,7 +76,7 @@ class PartOfStore:
     spans: NameSpans | None = None
 
     def worker(self) -> PartReader:
-        """What reads it, in the process that is asked to."""
+        """What reads it, in the process that is to read it."""
         return PartReader(self)
 
 

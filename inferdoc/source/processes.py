@@ -2,7 +2,7 @@
 
 Two servers of an HA pair store the same process under two labels; two jobs may scrape one target. That is one process,
 and counts once. A relabelling, or a federation without honor_labels, may put several processes behind one pod label:
-these are kept apart by what else tells them apart.
+these are kept apart by other labels that differ.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ MIXED = 0.3
 """A total that falls at so many of its steps is that of several processes: a crash loop takes minutes per restart."""
 
 DESCRIBING = ("role", "tier")
-"""Labels by which a configuration tells what a pod is: it may begin to."""
+"""Labels by which a configuration shows what a pod is: it may start to."""
 
 Raw = tuple[str, ...]
 Address = tuple[Key, str]
@@ -71,7 +71,7 @@ class Crowd:
 
 @dataclass
 class Processes:
-    """naming: with the labels that tell the label sets apart; who: of each label set of an engine; families: by job,
+    """naming: with the labels that distinguish the label sets; who: of each label set of an engine; families: by job,
     the labels that name its pods; apart: by name, the label that keeps its processes apart; newest: by name and port,
     who was scraped last; described: by the same, the `DESCRIBING` labels where they changed; copies, crowds, mixed:
     what doctor says."""
@@ -130,7 +130,7 @@ def match_processes(
     counters: Sequence[InfoSeries],
     targets: Sequence[InfoSeries] = (),
 ) -> Processes:
-    """Which processes the series of engines are. gpus: series of GPUs; totals: asked only where label sets collide;
+    """Which processes the series of engines are. gpus: series of GPUs; totals: read only where label sets collide;
     counters: those of engines that are totals; targets: `up` of all targets."""
     found = Processes(naming)
     gpu_pods = {one.labels[pod.pod] for one in gpus for pod in naming.named(one.labels, gpu=True)}
@@ -206,8 +206,8 @@ def _last_seen(one: InfoSeries) -> tuple[int, list[tuple[str, str]]]:
 
 
 def _note_newest(found: Processes, series: Sequence[InfoSeries], targets: Sequence[InfoSeries]) -> None:
-    """By name and port, who was scraped last under that name, with success or not; or, where the configuration began
-    to tell a cluster or a namespace, under the same with these."""
+    """By name and port, who was scraped last under that name, with success or not; or, where the configuration started
+    to show a cluster or a namespace, under the same with these."""
     there: dict[Address, np.ndarray] = {}
     engines = {_pod_and_port(who) for who in found.who.values()}
     named = []
@@ -243,7 +243,7 @@ def _follow(one: np.ndarray, other: np.ndarray) -> bool:
 
 
 def _says_more(one: Key, other: Key) -> bool:
-    """Whether a key tells a cluster or a namespace that the other, of the same pod, leaves open."""
+    """Whether a key names a cluster or a namespace that the other, of the same pod, leaves open."""
     return one != other and all(mine == theirs or not theirs for mine, theirs in zip(one, other, strict=True))
 
 
@@ -264,7 +264,7 @@ Identity = frozenset[tuple[str, str]]
 
 
 class Sameness:
-    """Tells whether two label sets are one process, by the totals of both."""
+    """Decides whether two label sets are one process, by the totals of both."""
 
     def __init__(self, totals: Sequence[Sequence[InfoSeries]]) -> None:
         *counted, started = totals
@@ -284,7 +284,7 @@ class Sameness:
         return classes
 
     def same(self, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
-        """Whether these are one process: all totals in step, and begun at the same time where that shows. Where
+        """Whether these are one process: all totals in step, and started at the same time where that shows. Where
         nothing moves the address decides."""
         starts = [self._started.get(_identity(labels, OF_ENGINE)) for labels in (one, other)]
         if None not in starts and starts[0] != starts[1]:

@@ -212,7 +212,7 @@ class PrometheusSource(Readable):
         return int(self._queries.decoded(answers.milliseconds, found[0].values[:1])[0])
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names of the stretch. A server may add names from just outside of it: it looks at whole blocks.
+        """Series names of the time range. A server may add names from just outside of it: it looks at whole blocks.
 
         All names are requested, not only those of known exporters: Prometheus answers from its index, while a matcher
         would make it intersect every series.
@@ -234,7 +234,7 @@ class PrometheusSource(Readable):
             return self._queries.decoded(answers.metric_names, data)
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
-        """Names of the labels of the stretch, None where the server does not show."""
+        """Names of the labels of the time range, None where the server does not show."""
         span = {"start": seconds(start_ms), "end": seconds(end_ms)}
         with self._queries.operation() as deadline:
             try:
@@ -247,7 +247,7 @@ class PrometheusSource(Readable):
                 return None
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are reported."""
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long time ranges are reported."""
         older, whole_from = divide(start_ms, end_ms)
         with self._queries.operation() as deadline:
             up = selector("up", self._inference_jobs(start_ms, end_ms, deadline) + self._of_kept("up"))
@@ -330,7 +330,7 @@ class PrometheusSource(Readable):
         return outcome or {}
 
     def _by_samples(self, grid: Grid, answer: Callable[[Export], T]) -> T | None:
-        """What raw samples of the server tell; None where it hands out none, or its own functions do as well."""
+        """What raw samples of the server show; None where it hands out none, or its own functions do as well."""
         if not self._exports.usable(grid.end_ms - grid.start_ms):
             return None
         with self._queries.operation() as deadline:

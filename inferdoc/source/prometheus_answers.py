@@ -110,7 +110,7 @@ def series(data: msgspec.Raw, steps_ms: np.ndarray | None = None) -> list[Answer
     except NOT_JSON as error:
         raise AnswerError(str(error)) from None
     if rows is None:
-        raise AnswerError(f"a {answer.resultType} where a vector or matrix was asked for")
+        raise AnswerError(f"a {answer.resultType} where a vector or matrix was expected")
     found = []
     known = (
         None if steps_ms is None or len(steps_ms) < 2 else (steps_ms, int(steps_ms[0]), int(np.diff(steps_ms[:2])[0]))

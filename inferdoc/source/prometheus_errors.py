@@ -28,7 +28,7 @@ _SIZE = re.compile(
 )
 
 _SERIES = re.compile(r"number of (matching )?(time ?)?series|series limit|maxUniqueTimeseries", re.IGNORECASE)
-"""Limits on how many series a query may touch: as many in a shorter stretch of time."""
+"""Limits on how many series a query may touch: as many in a shorter time range."""
 _STORE_AWAY = re.compile(r"code = (Aborted|Unavailable)|No StoreAPIs|(fetch|receive) series (for|from)")
 """Thanos, of a store that does not answer (pkg/store/proxy.go)."""
 _NO_TENANT = re.compile(r"no org id", re.IGNORECASE)
@@ -36,8 +36,8 @@ _NO_TENANT = re.compile(r"no org id", re.IGNORECASE)
 
 
 class PrometheusError(SourceError):
-    """The server could not be asked, or refused. status: HTTP status, 0 where there was none; wait_seconds: for how
-    long the server asks to be left alone."""
+    """The server could not be queried, or refused. status: HTTP status, 0 where there was none; wait_seconds: for how
+    long the server demands a pause."""
 
     def __init__(self, text: str, status: int = 0) -> None:
         super().__init__(text)
@@ -46,7 +46,7 @@ class PrometheusError(SourceError):
 
 
 class TooMuchError(PrometheusError):
-    """More than the server gives in one answer; a shorter stretch of time may do."""
+    """More than the server gives in one answer; a shorter time range may do."""
 
 
 class TooManySeriesError(TooMuchError):
@@ -54,7 +54,7 @@ class TooManySeriesError(TooMuchError):
 
 
 class StoreAwayError(PrometheusError):
-    """A server that asks others lacks the answer of one."""
+    """A server that queries others lacks the answer of one."""
 
 
 class DeadlineError(PrometheusError, TooSlowError):
@@ -178,7 +178,7 @@ def unreachable(where: str, error: requests.exceptions.RequestException) -> Prom
             return UnreachableError(f"{where} cannot be reached ({reason}); check the address and that it is up")
     if isinstance(error, requests.exceptions.ConnectionError | requests.exceptions.ChunkedEncodingError):
         return UnreachableError(f"{where} broke the connection off; check the server and any proxy between")
-    return PrometheusError(f"{where} could not be asked ({type(error).__name__}); check the address")
+    return PrometheusError(f"{where} could not be queried ({type(error).__name__}); check the address")
 
 
 _REASONS = {

@@ -310,7 +310,7 @@ _PATIENCE = "raise the timeout, or ask for a shorter window"
 
 
 def _retry_after(value: str) -> float:
-    """Seconds that a Retry-After header asks for: a number or an HTTP date; 0 for none."""
+    """Seconds that a Retry-After header demands: a number or an HTTP date; 0 for none."""
     try:
         if value.isdecimal():
             return float(value)

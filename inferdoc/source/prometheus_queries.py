@@ -1,4 +1,4 @@
-"""Queries to one server: timed, counted, and asked in parts where the server finds one too large."""
+"""Queries to one server: timed, counted, and sent in parts where the server finds one too large."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ D = TypeVar("D")
 
 
 class Queries:
-    """Asks `client`. timeout: seconds of an operation; parallel: queries under way at once; cost: added to."""
+    """Queries `client`. timeout: seconds of an operation; parallel: queries under way at once; cost: added to."""
 
     def __init__(self, client: Client, cost: Cost, *, timeout: float, parallel: int) -> None:
         self.client = client

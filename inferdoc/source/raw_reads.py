@@ -27,7 +27,7 @@ from inferdoc.source.window import Samples
 from inferdoc.store.block import STALE, absent
 
 MOST_SAMPLES = 30_000_000
-"""Samples held at once (240 MB, and as much again while they are put together)."""
+"""Samples in memory at once (240 MB, and as much again while they are put together)."""
 AHEAD_MS = 600_000
 """Read so much more before: widest windows over the first steps of a grid are requested next."""
 EDGE_MS = 1
@@ -56,7 +56,7 @@ class _Batch:
 
 
 class RawReads:
-    """Evaluates what `export` brings, and holds it. report_split: called for every stretch that was too large, and is
+    """Evaluates what `export` brings, and holds it. report_split: called for a time range that was too large, and is
     requested in halves."""
 
     def __init__(self, report_split: Callable[[], None]) -> None:
@@ -128,7 +128,7 @@ class RawReads:
     def _tables(
         self, names: Collection[str], start_ms: int, end_ms: int, match: tuple[Matcher, ...], export: Export
     ) -> list[Table]:
-        """Tables that hold all series of these names in the stretch, each series in one of them."""
+        """Tables that hold all series of these names in the time range, each series in one of them."""
         fresh = [batch for batch in self._loaded if time.monotonic() - batch.read_at < KEPT_SECONDS]
         self._loaded = [b for b in fresh if b.serves(start_ms, end_ms, match) or b.names.isdisjoint(names)]
         missing = set(names).difference(*(batch.names for batch in self._loaded))

@@ -85,7 +85,7 @@ class Readable:
         """Read signals of the catalogue between two moments (RFC 3339, Unix seconds, "now", "latest", a datetime); of a
         declared quantile also others (ttft_p95).
 
-        step: seconds between two values, by default the scrape interval (or a thousandth of the stretch); match: label
+        step: seconds between two values, default the scrape interval (or a thousandth of the time range); match: label
         matchers added to every series; window: seconds that rates, quantiles and gauges look back over (by default some
         scrape intervals); with it and a step the grid is as requested, and nobody needs to know how often scrapes are.
         Returns one float64[entities, times] per signal, in the signal's unit, NaN for gaps; a signal that nothing

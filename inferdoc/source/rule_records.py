@@ -1,7 +1,7 @@
 """What our recording rules left on a server: which pods there are, whether rules watched them, and what held.
 
 A rule is judged for all pods of a server anyway. Where its records reach back over a window, a few queries show which
-pods were hurt, and nobody's samples need to be read for it.
+pods were affected, and nobody's samples need to be read for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TARGETS = "|".join((SEEN_RECORD, ROUTERS_RECORD, EXPORTERS_RECORD))
 """The targets that show engines, routers, or the GPUs and containers of pods."""
 FAMILY = ("cluster", "namespace", "model_name")
 WATCH_MS = 300_000
-"""Steps at which it is asked whether rules were judged: for so long a server sees the last sample of a series."""
+"""Steps at which it is checked whether rules were evaluated: for so long a server sees the last sample of a series."""
 AT_LEAST = 2
 """Evaluations for which an observation has to hold: one alone is a swing."""
 YOUNG_MS = 300_000
@@ -47,14 +47,14 @@ Family = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class RuleRecords:
-    """Asks a server. Times are milliseconds since 1970."""
+    """Queries a server. Times are milliseconds since 1970."""
 
     server: Server
 
     def pods(self, begin_ms: int, end_ms: int) -> list[Mapping[str, str]]:
-        """The labels of the engine pods of a stretch: those that were scraped in it."""
-        stretch = f"[{duration(end_ms - begin_ms)}]"
-        query = f"last_over_time({INFO}{stretch})\nand on (cluster, namespace, pod) last_over_time({SCRAPED}{stretch})"
+        """The labels of the engine pods of a time range: those that were scraped in it."""
+        spanned = f"[{duration(end_ms - begin_ms)}]"
+        query = f"last_over_time({INFO}{spanned})\nand on (cluster, namespace, pod) last_over_time({SCRAPED}{spanned})"
         return [series.labels for series in self.server.now(query, end_ms)]
 
     def watched(self, begin_ms: int, end_ms: int) -> set[Family]:

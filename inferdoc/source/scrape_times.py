@@ -1,6 +1,6 @@
 """How both sources report when targets were scraped, without reading every scrape of a month.
 
-A stretch of up to six hours is reported scrape by scrape. Of a longer one only the last hour is: it gives the scrape
+A time range of up to six hours is reported scrape by scrape. Of a longer one only the last hour is: it gives the scrape
 interval. Before it one entry stands for each step (a minute or more) that holds a scrape, with the smallest `up` of the
 step: enough to see gaps and outages. The rule is the same for both sources, so that intervals and gaps are too.
 """
@@ -23,7 +23,7 @@ MOST_STEPS = 2000
 
 @dataclass(frozen=True)
 class Thinned:
-    """The older part of a long stretch: `count` steps of step_ms, the first of which ends at first_ms. A step looks
+    """The older part of a long time range: `count` steps of step_ms, the first of which ends at first_ms. A step looks
     back over length_ms, which leaves out its first millisecond: closed windows then share no scrape."""
 
     first_ms: int

@@ -30,11 +30,11 @@ from inferdoc.store.indexes import Hidden
 from inferdoc.store.store import Store
 
 MOST_VALUES = 24_000_000
-"""Values held at once (192 MB). Where what is expected has more, buckets of histograms, which are most of it, are read
+"""Values in memory at once (192 MB). Where what is expected has more, buckets of histograms, most of it, are read
 when their quantiles are requested, some targets at a time; what still does not fit is read in pieces of the grid, and
 not kept."""
 FEW_SCRAPES = 50_000
-"""So many scrapes of a short stretch fit whatever is asked of them (a thousand series each)."""
+"""So many scrapes of a short time range fit whatever is read of them (a thousand series each)."""
 FEW_VALUES_SCRAPES = 100_000
 """So many scrapes of what a diagnosis reads have fewer than `MOST_VALUES`."""
 BUCKET = "_bucket"
@@ -42,7 +42,7 @@ BATCHED_PIECES = 3
 """Up to so many times `MOST_VALUES` are read some targets at a time: no more than a read may hold (`ReadBudget`)."""
 MOST_VALUES_SHORT = 50_000_000
 SHORT_MS = 2 * 3_600_000
-"""A stretch up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
+"""A time range up to this long may take so much (400 MB): what is read of it serves the whole diagnosis."""
 EDGE_MS = 1
 """Read so much further than requested: a grid ends 1 ms after the newest sample, which another call requested."""
 AHEAD_MS = 600_000
@@ -59,7 +59,7 @@ KEPT_SECONDS = 60.0
 """How long samples already read serve on although a writer has added newer ones: the calls of one diagnosis agree."""
 
 STRETCHES_COUNTED = 16
-"""Stretches of which it is remembered which names have samples there."""
+"""Time ranges of which it is remembered which names have samples there."""
 DAMAGES_NAMED = 5
 """Parts of a store whose damage is reported one by one."""
 
@@ -89,7 +89,7 @@ class NameSpans:
     read_at: float
 
     def holds(self, start_ms: int, end_ms: int, version: int) -> bool:
-        """Whether a stretch lies inside, and the store is what it was."""
+        """Whether a time range lies inside, and the store is what it was."""
         is_fresh = version == self.version or time.monotonic() - self.read_at < KEPT_SECONDS
         return is_fresh and self.start_ms <= start_ms and end_ms <= self.end_ms
 
@@ -107,10 +107,10 @@ class NameSpans:
 class StoreSource(Readable):
     """Reads signals from an embedded store; implements `Source`.
 
-    One call of evaluate() reads the store once for all reads. What was read is kept for the next call: a diagnosis asks
-    for scrapes, reads and info metrics of nearly the same stretch, and says first what it will ask for (`expect`).
+    One call of evaluate() reads the store once for all reads. What was read serves the next call: a diagnosis reads
+    scrapes, signals and info metrics of nearly the same time range, and says first what it will ask for (`expect`).
     timeout: seconds that one call may read, by `clock`; beyond it raises TooSlowError. part: the targets whose samples
-    are read, all without it; what tells of names and times is of the whole store. hidden: what another source of this
+    are read, all without it; what concerns names and times is of the whole store. hidden: what another source of this
     store found that no index leads to.
     """
 
@@ -194,7 +194,7 @@ class StoreSource(Readable):
         return True
 
     def known_as(self) -> dict[Labels, Labels]:
-        """Targets as the labels of their `up` name them, and as the store does: those held so far that differ."""
+        """Targets as the labels of their `up` name them, and as the store does: those kept so far that differ."""
         for table in self._loaded.tables if self._loaded is not None else ():
             shared = as_key(table.target)
             outcome = (frozenset(labels.items()) for _, labels in _up_series(table))
@@ -208,7 +208,7 @@ class StoreSource(Readable):
 
     @property
     def spans(self) -> NameSpans | None:
-        """Which names there are, as far as that was asked."""
+        """Which names there are, as far as that was read."""
         return self._spans
 
     def read_only(self, part: Part | None) -> None:
@@ -231,7 +231,7 @@ class StoreSource(Readable):
         return self._store.hidden
 
     def scrape_count(self, start_ms: int, end_ms: int) -> int:
-        """About how many scrapes of all targets there are in the stretch."""
+        """About how many scrapes of all targets there are in the time range."""
         with self._timed():
             return self._store.scrape_count(start_ms, end_ms)
 
@@ -249,7 +249,7 @@ class StoreSource(Readable):
             return latest
 
     def names(self, start_ms: int, end_ms: int) -> set[str]:
-        """Series names that have a sample in the stretch."""
+        """Series names that have a sample in the time range."""
         with self._timed():
             known = self._spans
             if known is None or not known.holds(start_ms, end_ms, self._version()):
@@ -260,7 +260,7 @@ class StoreSource(Readable):
             return set(self._counts(start_ms, end_ms)) if found is None else found
 
     def label_names(self, start_ms: int, end_ms: int) -> set[str] | None:
-        """Names of the labels of the stretch."""
+        """Names of the labels of the time range."""
         with self._timed():
             tables = self._tables(start_ms, end_ms, {"up"})
             if self._loaded is not None and not self._loaded.is_whole:
@@ -271,7 +271,7 @@ class StoreSource(Readable):
             return own.union(*(table.target for table in tables))
 
     def scrapes(self, start_ms: int, end_ms: int) -> list[Scrapes]:
-        """Every scrape of every target: `inferdoc.source.base.Source` says how long stretches are reported."""
+        """Every scrape of every target: `inferdoc.source.base.Source` says how long time ranges are reported."""
         older, whole_from = divide(start_ms, end_ms)
         with self._timed():
             parts = []
@@ -362,7 +362,7 @@ class StoreSource(Readable):
             return info_series(tables, name, grid, match)
 
     def _counts(self, start_ms: int, end_ms: int) -> dict[str, int]:
-        """Number of samples by series name: a diagnosis asks for those of one stretch several times."""
+        """Number of samples by series name: a diagnosis reads for those of one time range several times."""
         version, now = self._version(), time.monotonic()
         known = self._counted.get((start_ms, end_ms))
         if known is None or (known[0] != version and now - known[1] >= KEPT_SECONDS):
@@ -406,7 +406,7 @@ class StoreSource(Readable):
                 yield join(_drained(some), layouts)
 
     def _tables(self, start_ms: int, end_ms: int, names: set[str]) -> list[Table]:
-        """Tables that hold at least the named series in the stretch, from what is loaded as far as possible."""
+        """Tables that hold at least the named series in the time range, from what is loaded as far as possible."""
         self._requested |= names
         if self._loaded is not None and not self._loaded.is_whole:
             self._kept |= names

@@ -84,7 +84,7 @@ class TableLayout:
 
 @dataclass
 class Table:
-    """All samples of one target in a stretch of time. target: its labels."""
+    """All samples of one target in a time range. target: its labels."""
 
     target: dict[str, str]
     layout: TableLayout
@@ -103,7 +103,7 @@ class Table:
 
 
 def join(blocks: Iterable[Block], layouts: list[TableLayout] | None = None) -> list[Table]:
-    """One table per target. Blocks of one target (stretches of time, or pages of another layout) are put together; a
+    """One table per target. Blocks of one target (time ranges, or pages of another layout) are put together; a
     series that two blocks hold at the same time is taken from the later block. layouts: as in `shared_layout`, those of
     earlier calls."""
     groups: dict[Labels, list[Block]] = {}

@@ -16,7 +16,7 @@ from inferdoc.source.raw_reads import MOST_SAMPLES
 SIGN = "X-Server-Hostname"
 """A header of every answer of its components (lib/httpserver), vmauth's too; a proxy hands it on."""
 LONGEST_MS = 24 * 3_600_000
-"""Samples of a longer stretch are not moved: the server adds up what it has."""
+"""Samples of a longer time range are not moved: the server adds up what it has."""
 NAMES_AT_ONCE = 8
 LABELS_KEPT = 30
 """Of a series with more labels, `__name__` among them, releases before 1.108 drop the rest (-maxLabelsPerTimeseries);
@@ -28,7 +28,7 @@ Parallel = Callable[[Sequence[Callable[[], list[RawSeries]]], ReadDeadline], lis
 
 
 class Exports:
-    """Asks one server for samples. parallel: does jobs some at a time."""
+    """Reads samples from one server. parallel: does jobs some at a time."""
 
     def __init__(self, client: Client, parallel: Parallel) -> None:
         self._client = client
@@ -43,13 +43,13 @@ class Exports:
         self._recognised = self._recognised or SIGN in self._client.headers
         return self._recognised
 
-    def usable(self, stretch_ms: int) -> bool:
-        """Whether a stretch is to be read by samples."""
+    def usable(self, range_ms: int) -> bool:
+        """Whether a time range is to be read by samples."""
         if self._refused or not self.recognised:
             return False
-        if stretch_ms > LONGEST_MS:
+        if range_ms > LONGEST_MS:
             self._client.warn(
-                f"stretches of more than {LONGEST_MS // 3_600_000} hours are read by the rate of VictoriaMetrics, "
+                f"time ranges of more than {LONGEST_MS // 3_600_000} hours are read by the rate of VictoriaMetrics, "
                 "which differs from that of Prometheus by a few per cent; ask for a shorter one where that matters"
             )
             return False
@@ -85,14 +85,14 @@ class Exports:
                 raise self._unreadable(str(error)) from None
             except BudgetError:
                 raise TooMuchError(
-                    f"{self._client.where} has more than {budget.most:,} samples of that stretch; "
+                    f"{self._client.where} has more than {budget.most:,} samples of that time range; "
                     "ask for a shorter window or for fewer pods (-l)"
                 ) from None
 
         failed: list[TooMuchError] = []
 
         def job(some: Sequence[str]) -> list[RawSeries]:
-            """Nothing where it is too much: a shorter stretch is requested next, so nothing is called off."""
+            """Nothing where it is too much: a shorter time range is requested next, so nothing is called off."""
             if failed:
                 return []
             try:

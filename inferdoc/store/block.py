@@ -1,4 +1,4 @@
-"""What the store hands to a reader: the samples of one target in a stretch of time, as a matrix."""
+"""What the store hands to a reader: the samples of one target in a time range, as a matrix."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class ReadBudget:
 
 
 CHURN = "a label of it takes new values all the time: drop that label or metric"
-SIZE = "the fleet is too large for that: ask about a shorter stretch or about fewer pods (-l)"
+SIZE = "the fleet is too large for that: ask about a shorter time range or about fewer pods (-l)"
 
 
 class TooLarge(NamedTuple):
@@ -76,7 +76,7 @@ class ReadTime:
 
 @dataclass
 class Usage:
-    """What a target has in the stretch: how many scrapes of each layout, by its id."""
+    """What a target has in the time range: how many scrapes of each layout, by its id."""
 
     scrapes: Counter[int]
 

@@ -1,4 +1,4 @@
-"""Reading the requested columns of stretches."""
+"""Reading the requested columns of segments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from inferdoc.store.codec import DamagedError
 from inferdoc.store.layouts import LayoutTable, Numbers
 from inferdoc.store.matrix import Matrix, SeriesFilter
 from inferdoc.store.rows import fetch
-from inferdoc.store.stretches import CHUNKS_PER_STRETCH, Segment, chunk_data
+from inferdoc.store.segments import CHUNKS_PER_SEGMENT, Segment, chunk_data
 
 _ASKED_AT_ONCE = 500
 _PLANS_KEPT = 256
@@ -23,7 +23,7 @@ _PLANS_KEPT = 256
 @dataclass(frozen=True)
 class _Take:
     """A request to one chunk. number: of the chunk; width: its series; places: of the requested ones among them;
-    series: their numbers; ranks: of them among all requested series of the stretch."""
+    series: their numbers; ranks: of them among all requested series of the segment."""
 
     number: int
     width: int
@@ -41,16 +41,16 @@ class ChunkReader:
         self._selected = selected
         self._plans: dict[tuple[tuple[int, ...], bytes], list[_Take]] = {}
 
-    def read(self, stretches: list[tuple[Segment, slice]], matrix: Matrix) -> None:
-        """Put the requested series of these rows of the stretches of a target into its matrix."""
-        plans = [self._plan(segment) for segment, _ in stretches]
+    def read(self, segments: list[tuple[Segment, slice]], matrix: Matrix) -> None:
+        """Put the requested series of these rows of the segments of a target into its matrix."""
+        plans = [self._plan(segment) for segment, _ in segments]
         requested = [
-            segment.id * CHUNKS_PER_STRETCH + take.number
-            for (segment, _), plan in zip(stretches, plans, strict=True)
+            segment.id * CHUNKS_PER_SEGMENT + take.number
+            for (segment, _), plan in zip(segments, plans, strict=True)
             for take in plan
         ]
         bodies = self._bodies(requested)
-        for (segment, inside), plan in zip(stretches, plans, strict=True):
+        for (segment, inside), plan in zip(segments, plans, strict=True):
             if not plan:
                 continue
             rows = matrix.rows(segment.times_ms[inside])
@@ -61,7 +61,7 @@ class ChunkReader:
                 places = take.places
                 if not is_plain and (columns < 0).any():  # of a series that no row in the window has
                     places, columns = places[columns >= 0], columns[columns >= 0]
-                body = bodies[segment.id * CHUNKS_PER_STRETCH + take.number]
+                body = bodies[segment.id * CHUNKS_PER_SEGMENT + take.number]
                 values = unpack_chunk(body, take.width, length, places)
                 matrix.fill(rows, columns, values if inside == slice(0, length) else values[:, inside])
             if len(segment.layouts) > 1:
@@ -75,11 +75,11 @@ class ChunkReader:
             rows = fetch(self._connection, query, part, int, bytes)
             found.update((number, chunk_data(number, body)) for number, body in rows)
         if len(found) != len(requested):
-            raise DamagedError("a stretch has lost chunks")
+            raise DamagedError("a segment has lost chunks")
         return found
 
     def _plan(self, segment: Segment) -> list[_Take]:
-        """What to read of a stretch."""
+        """What to read of a segment."""
         key = (segment.layouts, segment.chunk_of.tobytes())
         plan = self._plans.get(key)
         if plan is None:

@@ -1,4 +1,4 @@
-"""Bytes of a column chunk: some series of one target over a stretch of at most an hour.
+"""Bytes of a column chunk: some series of one target over a segment of at most an hour.
 
 A chunk is, deflated: one byte per column that says how the column is kept; the first value of every column; then,
 kind after kind, what the columns of that kind change from row to row. A column that does not change has no more than

@@ -4,8 +4,8 @@ A page is its values as little-endian float64 bits in layout order, XORed with t
 in itself, deflated at level 1. (Measured on real vLLM pages: 0.77 bytes per sample so, 1.0 with the bytes shuffled, 0.9
 with a bitmap of the changed values.)
 
-A layout is JSON, deflated: a list with one item per stretch of series. A list of strings is one series: name, then
-label name and value in turn. A pair of numbers is the stretch [start, stop) of the base layout.
+A layout is JSON, deflated: a list with one item per segment of series. A list of strings is one series: name, then
+label name and value in turn. A pair of numbers is the segment [start, stop) of the base layout.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def unpack(
         raise DamagedError("a chain of pages has lost its beginning")
     size = width * _BITS.itemsize
     try:
-        # Told how much comes out, zlib writes it in place: it takes a quarter of the time to cut a larger buffer down.
+        # With the size of its output known, zlib writes it in place, which saves three quarters of the time.
         if checked:
             data = b"".join([zlib.decompress(body[2:-4], -zlib.MAX_WBITS, size) for body in bodies])
         else:
@@ -105,7 +105,7 @@ def pack_layout(keys: Sequence[Key], base: Mapping[Key, int] | None) -> tuple[by
 
 
 def unpack_layout(blob: bytes, names: Collection[str] | None = None) -> list[Key | slice]:
-    """Series and stretches of the base layout, in order. names: those of which somebody keeps the series, None for
+    """Series and segments of the base layout, in order. names: those of which somebody keeps the series, None for
     all."""
     try:
         items = json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))

@@ -1,6 +1,6 @@
 """Compaction: pages become column chunks, of which a read decodes only the columns that it needs.
 
-An hour of a target at a time: its pages, and the stretches that it has already, become new stretches, in the
+An hour of a target at a time: its pages, and the segments that it has already, become new segments, in the
 transaction that drops the old ones. So a crash leaves each hour as it was or compacted, never half, and readers see the
 one or the other. The current hour is compacted every ten minutes up to the last full ten minutes.
 """
@@ -22,10 +22,8 @@ from inferdoc.store.pages import EARLIEST_MS, chain, chain_start, cut_after, dec
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owners
-from inferdoc.store.space import free_bytes, give_back, used_bytes
-from inferdoc.store.store import Store
-from inferdoc.store.stretches import (
-    CHUNKS_PER_STRETCH,
+from inferdoc.store.segments import (
+    CHUNKS_PER_SEGMENT,
     HOUR_MS,
     Segment,
     chunk_data,
@@ -34,15 +32,17 @@ from inferdoc.store.stretches import (
     overlapping,
     union,
 )
+from inferdoc.store.space import free_bytes, give_back, used_bytes
+from inferdoc.store.store import Store
 
 COMPACT_EVERY_MS = 600_000
 """What is newer stays in pages. Reading pages costs twice the CPU of reading chunks; an hour is compacted six times, at
 3.5 times the CPU of once."""
 _MOST_CELLS = 4_000_000
-"""A stretch has at most so many rows times columns (32 MB while it is made)."""
+"""A segment has at most so many rows times columns (32 MB while it is made)."""
 _WIDENED = 4
 _WIDENED_BY = 256
-"""A stretch has at most `_WIDENED` times the series of its widest page and `_WIDENED_BY` more: where every scrape
+"""A segment has at most `_WIDENED` times the series of its widest page and `_WIDENED_BY` more: where every scrape
 brings other series, a column for each of them would cost more than it saves."""
 
 
@@ -88,7 +88,7 @@ def one_per_time(
 
 
 def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[LayoutScrapes]]:
-    """The scrapes, cut into parts of consecutive ones, each to become a stretch."""
+    """The scrapes, cut into parts of consecutive ones, each to become a segment."""
     times_ms, source, _ = _by_time(scrapes)
     cuts = []
     begin, widest = 0, 0
@@ -116,7 +116,7 @@ def parts(scrapes: list[LayoutScrapes], layouts: LayoutTable) -> Iterator[list[L
 def segment_of(
     scrapes: list[LayoutScrapes], layouts: LayoutTable, grouping: Callable[[Numbers], NDArray[np.uint32]]
 ) -> tuple[Segment, list[bytes]]:
-    """A stretch of these scrapes (one item per layout, one scrape per time), and its chunks in order of number.
+    """A segment of these scrapes (one item per layout, one scrape per time), and its chunks in order of number.
 
     grouping: the chunk of each of given series, uint32[series].
     """
@@ -314,15 +314,15 @@ class _Compaction:
         return found
 
     def _scrapes(self, segment: Segment) -> list[LayoutScrapes]:
-        """What a stretch holds, as the scrapes it was made of."""
+        """What a segment holds, as the scrapes it was made of."""
         layouts = self.store.writer.layouts
         series = segment.series(layouts)
         values = np.empty((len(series), len(segment.times_ms)), np.uint64)
-        first = segment.id * CHUNKS_PER_STRETCH
+        first = segment.id * CHUNKS_PER_SEGMENT
         query = "SELECT id, body FROM chunk WHERE id >= ? AND id < ? ORDER BY id"
-        bodies = fetch(self.store.connection, query, (first, first + CHUNKS_PER_STRETCH), int, bytes)
+        bodies = fetch(self.store.connection, query, (first, first + CHUNKS_PER_SEGMENT), int, bytes)
         if [row[0] - first for row in bodies] != np.unique(segment.chunk_of).tolist():
-            raise DamagedError("a stretch has lost chunks")
+            raise DamagedError("a segment has lost chunks")
         for number, body in bodies:
             places = np.flatnonzero(segment.chunk_of == number - first)
             values[places] = unpack_chunk(

@@ -72,7 +72,7 @@ def export(
 def refuse_left_out(store: Reader) -> None:
     """Raises StoreError where a read left out a metric: an export is whole or an error."""
     for name, (why, _) in store.left_out.items():
-        raise StoreError(f"cannot export {name}: {why}; export a shorter stretch (--from and --until)")
+        raise StoreError(f"cannot export {name}: {why}; export a shorter time range (--from and --until)")
 
 
 def family_of(name: str, types: Mapping[str, str]) -> tuple[str, str]:

@@ -19,13 +19,13 @@ from inferdoc.store.pages import EARLIEST_MS, LATEST_MS, outermost_ms
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, check_format, transaction
 from inferdoc.store.seal import Owner, owner_of
-from inferdoc.store.stretches import Segment, outermost_segment, overlapping
+from inferdoc.store.segments import Segment, outermost_segment, overlapping
 from inferdoc.words import some
 
 TargetFilter = Callable[[dict[str, str]], bool] | None
 
 _TARGETS = "SELECT count(*), max(id), (SELECT labels FROM target ORDER BY id DESC LIMIT 1) FROM target"
-"""Tells whether there are others than before: labels never change, and an id is given out again only where what had it
+"""Shows whether there are others than before: labels never change, and an id is given out again only where what had it
 was never committed."""
 _NEWEST = "SELECT id, (SELECT max(ts_ms) FROM page WHERE target = target.id) FROM target"
 _NEWEST_WITH_CHUNKS = """SELECT one.id, max(coalesce((SELECT max(ts_ms) FROM page WHERE target = one.id), last),
@@ -86,11 +86,11 @@ class Extent:
     def hours(self, start_ms: int, end_ms: int) -> list[int]:
         """When the hours (UTC) begin in which anything lies in [start_ms, end_ms], milliseconds since 1970 UTC."""
         pages = f"SELECT DISTINCT ts_ms / {HOUR_MS} FROM page WHERE ts_ms BETWEEN ? AND ?"
-        stretches = f"SELECT DISTINCT start_ms / {HOUR_MS} FROM stretch WHERE end_ms >= ? AND start_ms <= ?"
+        segments = f"SELECT DISTINCT start_ms / {HOUR_MS} FROM stretch WHERE end_ms >= ? AND start_ms <= ?"
         with self._reading():
             rows = fetch(self.connection, pages, (start_ms, end_ms), int)
             if self._has_chunks:
-                rows += fetch(self.connection, stretches, (start_ms, end_ms), int)
+                rows += fetch(self.connection, segments, (start_ms, end_ms), int)
         return sorted({hour * HOUR_MS for (hour,) in rows})
 
     def first_ms(self) -> int | None:
@@ -126,7 +126,7 @@ class Extent:
             return newest
         return self._latest_until(limit) or newest
 
-    def _stretches(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[Segment]:
+    def _segments(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> list[Segment]:
         if not self._has_chunks:
             return []
         log = self.damages
@@ -219,7 +219,7 @@ class Extent:
         with self._reading():
             for owner, labels in self._targets(None):
                 times = [row[0] for row in fetch(self.connection, pages, (owner.id, limit_ms), (int, NOTHING))]
-                for segment in self._stretches(owner, labels, limit_ms, limit_ms):
+                for segment in self._segments(owner, labels, limit_ms, limit_ms):
                     times.append(int(segment.times_ms[segment.times_ms <= limit_ms].max(initial=EARLIEST_MS)))
                 before = "SELECT max(end_ms) FROM stretch WHERE target = ? AND start_ms <= ? AND end_ms <= ?"
                 if self._has_chunks:
@@ -233,7 +233,7 @@ class Extent:
         with guarded(self.path, "read"):
             try:
                 with transaction(self.connection, "DEFERRED"):
-                    # Asked every time: a writer may upgrade the store while it is read.
+                    # Checked every time: a writer may upgrade the store while it is read.
                     self._has_chunks = check_format(self.connection, self.path) >= FORMAT_WITH_CHUNKS
                     yield
             except DamagedError as error:

@@ -21,7 +21,7 @@ from inferdoc.store.faults import damaged
 from inferdoc.store.pages import StoredPage, is_intact_page
 from inferdoc.store.rows import is_typed
 from inferdoc.store.seal import Owner, owner_of
-from inferdoc.store.stretches import is_intact_segment
+from inferdoc.store.segments import is_intact_segment
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Hidden:
 _PAGE = _LookedUp(
     "page", "ts_ms", "ts_ms", "ts_ms, layout, back_ms, body", lambda owner, row: is_intact_page(owner, StoredPage(*row))
 )
-_STRETCH = _LookedUp("stretch", "start_ms", "end_ms", "id, start_ms, end_ms, layouts, body", is_intact_segment)
+_SEGMENT = _LookedUp("stretch", "start_ms", "end_ms", "id, start_ms, end_ms, layouts, body", is_intact_segment)
 _MOST_CHECKED = 500_000
 """Rows of `page` up to which the indexes are checked (a microsecond each); hours gone by are no pages any more."""
 
@@ -68,7 +68,7 @@ def hidden_scrapes(connection: sqlite3.Connection, path: Path, has_chunks: bool)
     if newest is not None and newest - oldest > _MOST_CHECKED:
         return []
     found = []
-    for each in (_PAGE, _STRETCH) if has_chunks else (_PAGE,):
+    for each in (_PAGE, _SEGMENT) if has_chunks else (_PAGE,):
         _check_order(connection, path, each)
         if _sums(connection, each, f"INDEXED BY {each.index}") != _sums(connection, each, "NOT INDEXED"):
             found += _hidden(connection, each)

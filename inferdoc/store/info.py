@@ -15,8 +15,8 @@ from inferdoc.store.retention import ROW_BYTES
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_CHUNKS, FORMAT_WITH_ORIGIN, check_format, check_tables, transaction
 from inferdoc.store.seal import Owner, owners
+from inferdoc.store.segments import HOUR_MS, segments_inside
 from inferdoc.store.space import free_bytes, used_bytes
-from inferdoc.store.stretches import HOUR_MS, stretches_inside
 
 _LAST_MS = 2**63 - 1
 
@@ -102,7 +102,7 @@ def _add(store: Reader, owner: Owner, version: int, collected: Holding, imported
             if scrapes:
                 own[kept].add(scrapes, *rest)
     if version >= FORMAT_WITH_CHUNKS:
-        for segment, size in stretches_inside(store.connection, owner, EARLIEST_MS, _LAST_MS):
+        for segment, size in segments_inside(store.connection, owner, EARLIEST_MS, _LAST_MS):
             first_ms, last_ms = int(segment.times_ms[0]), int(segment.times_ms[-1])
             kept = any(start <= last_ms and first_ms <= end for start, end in spans)
             own[kept].add(len(segment.times_ms), size, first_ms, last_ms)

@@ -38,7 +38,7 @@ class LayoutTable:
 
     keys: the series by number; grows as layouts are read. Where one metric has more label sets than fit (`shrink`),
     its series are not kept: their numbers are negative, a hash with the place of the name in `left_out`. Nor are those
-    of names that nobody asks for (`keep_only`), as far as places reach.
+    of names that nobody reads (`keep_only`), as far as places reach.
     """
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -61,7 +61,7 @@ class LayoutTable:
 
     def keep_only(self, names: frozenset[str] | None) -> None:
         """From now on keep the series of these names, of all where None; others may be kept too. Of thousands of GPUs
-        each has layouts of its own, with 162 series for eight of them, of which a read asks for a few. Not to be called
+        each has layouts of its own, with 162 series for eight of them, of which a read needs a few. Not to be called
         while numbers are in use."""
         if names is None:
             if self._only is None:

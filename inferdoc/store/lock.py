@@ -115,7 +115,7 @@ class Connected:
 
 
 class WriterLock:
-    """Held by the one writer of a store; dies with its process, however that ends. identity: of the file locked."""
+    """Owned by the one writer of a store; dies with its process, however that ends. identity: of the file locked."""
 
     def __init__(self, place: StoreFile) -> None:
         self._place = place

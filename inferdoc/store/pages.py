@@ -1,4 +1,4 @@
-"""The pages of a target in a stretch of time, and their values."""
+"""The pages of a target in a time range, and their values."""
 
 from __future__ import annotations
 

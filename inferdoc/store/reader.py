@@ -25,7 +25,7 @@ from inferdoc.store.pages import StoredPage, intact_values, page_values, pages_b
 from inferdoc.store.rows import WRONG_TYPE, fetch
 from inferdoc.store.schema import FORMAT_WITH_SEALED_TYPES, check_format
 from inferdoc.store.seal import Owner
-from inferdoc.store.stretches import Segment, plain_spans
+from inferdoc.store.segments import Segment, plain_spans
 
 _ROWS_HELD_BYTES = 256 << 20
 """More pages than this are read a second time when they are decoded; those of 512 pods and two hours are 180 MB, a
@@ -33,7 +33,7 @@ quarter of what comes out of them."""
 
 
 _MANY_LAYOUTS = 1000
-"""With fewer all series are numbered: what was worked out for one read serves the next, whatever it asks for."""
+"""With fewer all series are numbered: what was worked out for one read serves the next, whatever it reads."""
 
 
 @dataclass
@@ -41,13 +41,13 @@ class _Loaded:
     """What a target has in a window. used: scrapes by layout; pages: None where they are to be read again."""
 
     used: Counter[int]
-    stretches: list[Segment]
+    segments: list[Segment]
     pages: list[StoredPage] | None
 
 
-def _count_layouts(used: Counter[int], stretches: list[Segment], start_ms: int, end_ms: int) -> None:
-    """Add the scrapes of stretches to those that have each layout."""
-    for segment in stretches:
+def _count_layouts(used: Counter[int], segments: list[Segment], start_ms: int, end_ms: int) -> None:
+    """Add the scrapes of segments to those that have each layout."""
+    for segment in segments:
         rows = segment.layout_of[segment.rows(start_ms, end_ms)]
         for layout, number in zip(segment.layouts, np.bincount(rows).tolist(), strict=False):
             if number:
@@ -92,13 +92,13 @@ class Reader(Extent):
     def scrape_count(self, start_ms: int, end_ms: int, targets: TargetFilter = None) -> int:
         """About how many scrapes there are in [start_ms, end_ms]: those in chunks are taken for one every 15 s."""
         pages = "SELECT count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
-        stretches = "SELECT count(*) FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
+        segments = "SELECT count(*) FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
         total = 0
         with self._reading():
             for target, _ in self._targets(targets):
                 total += fetch(self.connection, pages, (target.id, start_ms, end_ms), int)[0][0]
                 if self._has_chunks:
-                    total += 240 * int(fetch(self.connection, stretches, (target.id, start_ms, end_ms), int)[0][0])
+                    total += 240 * int(fetch(self.connection, segments, (target.id, start_ms, end_ms), int)[0][0])
         return total
 
     def sample_counts(
@@ -214,11 +214,11 @@ class Reader(Extent):
         size = 0
         for target, labels in targets:
             pages = self._pages(target, labels, start_ms, end_ms)
-            stretches = self._whole(target, labels, self._stretches(target, labels, start_ms, end_ms))
+            segments = self._whole(target, labels, self._segments(target, labels, start_ms, end_ms))
             used = Counter(page.layout for page in pages)
-            _count_layouts(used, stretches, start_ms, end_ms)
+            _count_layouts(used, segments, start_ms, end_ms)
             size += sum(len(page.body) for page in pages)
-            loaded.append(_Loaded(used, stretches, pages if size <= _ROWS_HELD_BYTES else None))
+            loaded.append(_Loaded(used, segments, pages if size <= _ROWS_HELD_BYTES else None))
         return loaded
 
     def _layouts_used(self, target: Owner, labels: dict[str, str], start_ms: int, end_ms: int) -> Counter[int]:
@@ -226,7 +226,7 @@ class Reader(Extent):
         self._check_time()
         query = "SELECT layout, count(*) FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ? GROUP BY layout"
         used = Counter(dict(fetch(self.connection, query, (target.id, start_ms, end_ms), int, int)))
-        _count_layouts(used, self._stretches(target, labels, start_ms, end_ms), start_ms, end_ms)
+        _count_layouts(used, self._segments(target, labels, start_ms, end_ms), start_ms, end_ms)
         return used
 
     def _layout_spans(
@@ -241,7 +241,7 @@ class Reader(Extent):
         plain = plain_spans(self.connection, target, start_ms, end_ms) if self._has_chunks else []
         if plain is not None:
             return spans + plain
-        for segment in self._stretches(target, labels, start_ms, end_ms):
+        for segment in self._segments(target, labels, start_ms, end_ms):
             inside = segment.rows(start_ms, end_ms)
             times_ms, places = segment.times_ms[inside], segment.layout_of[inside]
             for place in np.unique(places).tolist():
@@ -267,7 +267,7 @@ class Reader(Extent):
         return [page for page in pages if not faults[page.layout]] if any(faults.values()) else pages
 
     def _check_time(self) -> None:
-        """Raises SlowReadError once the time of the operation is up. Asked target by target."""
+        """Raises SlowReadError once the time of the operation is up. Checked target by target."""
         if self.time is not None:
             self.time.check()
 
@@ -280,10 +280,10 @@ class Reader(Extent):
                     raise fault
                 self.damages.note(target, labels, each.span_ms, each.scrapes, fault)
 
-    def _whole(self, target: Owner, labels: dict[str, str], stretches: list[Segment]) -> list[Segment]:
-        """The stretches whose layouts can be read."""
+    def _whole(self, target: Owner, labels: dict[str, str], segments: list[Segment]) -> list[Segment]:
+        """The segments whose layouts can be read."""
         kept = []
-        for segment in stretches:
+        for segment in segments:
             fault = next((each for each in map(self._fault_of, segment.layouts) if each), None)
             if fault is None or self.damages is None:
                 kept.append(segment)
@@ -316,7 +316,7 @@ class Reader(Extent):
         page_times_ms = np.array([page.ts_ms for page in pages], np.int64)
         if (np.diff(page_times_ms) <= 0).any():
             raise DamagedError("the times of its pages are out of order")
-        parts = [(each, each.rows(*window_ms)) for each in loaded.stretches]
+        parts = [(each, each.rows(*window_ms)) for each in loaded.segments]
         parts = [(each, inside) for each, inside in parts if inside.start < inside.stop]
         times_ms = [page_times_ms, *(each.times_ms[inside] for each, inside in parts)]
         used = {page.layout for page in pages}.union(*(each.layouts_in(inside) for each, inside in parts))

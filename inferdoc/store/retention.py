@@ -14,9 +14,9 @@ from inferdoc.store.reader import Reader
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import FORMAT_WITH_ORIGIN, check_format, transaction
 from inferdoc.store.seal import Owner, owners
+from inferdoc.store.segments import delete_segment, layout_ids, segments_inside
 from inferdoc.store.space import give_back, used_bytes
 from inferdoc.store.store import Store
-from inferdoc.store.stretches import delete_segment, layout_ids, stretches_inside
 
 _SLOTS = 256
 _PASSES = 8
@@ -51,7 +51,7 @@ class Pruned:
 
 @dataclass(frozen=True)
 class _Cut:
-    """What goes of a target: whole intervals of time (pages), and stretches that lie in them."""
+    """What goes of a target: whole intervals of time (pages), and segments that lie in them."""
 
     owner: Owner
     intervals: list[Span]
@@ -59,7 +59,7 @@ class _Cut:
     bytes: int
     first_ms: int
     last_ms: int
-    stretches: list[tuple[int, int]] = field(default_factory=list)
+    segments: list[tuple[int, int]] = field(default_factory=list)
     """Number and scrapes of each."""
 
 
@@ -171,32 +171,32 @@ def _cuts(connection: sqlite3.Connection, cutoff_ms: int, imported: bool) -> lis
         intervals = apart_from([] if imported else imported_spans(connection, owner), cutoff_ms)
         pages = size = 0
         times: list[int] = []
-        stretches: list[tuple[int, int]] = []
+        segments: list[tuple[int, int]] = []
         for first_ms, last_ms in intervals:
             values = (ROW_BYTES, owner.id, first_ms, last_ms)
             kinds = (int, (int, NOTHING), (int, NOTHING), (int, NOTHING))
             ((count, taken, *edges),) = fetch(connection, f"{sums} BETWEEN ? AND ?", values, *kinds)
             if count:
                 pages, size, times = pages + count, size + taken, times + edges
-            for segment, taken in stretches_inside(connection, owner, first_ms, last_ms):
-                stretches.append((segment.id, len(segment.times_ms)))
+            for segment, taken in segments_inside(connection, owner, first_ms, last_ms):
+                segments.append((segment.id, len(segment.times_ms)))
                 size += taken
                 times += [int(segment.times_ms[0]), int(segment.times_ms[-1])]
         if times:
-            cuts.append(_Cut(owner, intervals, pages, size, min(times), max(times), stretches))
+            cuts.append(_Cut(owner, intervals, pages, size, min(times), max(times), segments))
     return cuts
 
 
 def _counted(cuts: list[_Cut]) -> Pruned:
     if not cuts:
         return Pruned()
-    scrapes = sum(cut.pages + sum(rows for _, rows in cut.stretches) for cut in cuts)
+    scrapes = sum(cut.pages + sum(rows for _, rows in cut.segments) for cut in cuts)
     first_ms, last_ms = min(cut.first_ms for cut in cuts), max(cut.last_ms for cut in cuts)
     return Pruned(scrapes, len(cuts), first_ms, last_ms, sum(cut.bytes for cut in cuts))
 
 
 def _drop_before(store: Store, cutoff_ms: int, imported: bool) -> Pruned:
-    """Delete the pages and stretches before the cutoff, a target at a time; chains that cross it begin anew."""
+    """Delete the pages and segments before the cutoff, a target at a time; chains that cross it begin anew."""
     connection = store.connection
     layouts = "SELECT DISTINCT layout FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
     drop = "DELETE FROM page WHERE target = ? AND ts_ms BETWEEN ? AND ?"
@@ -209,7 +209,7 @@ def _drop_before(store: Store, cutoff_ms: int, imported: bool) -> Pruned:
                     for (layout,) in connection.execute(layouts, between).fetchall():
                         cut_after(connection, store.writer.layouts, cut.owner, layout, last_ms)
                     connection.execute(drop, between)
-                for segment, _ in cut.stretches:
+                for segment, _ in cut.segments:
                     delete_segment(connection, segment)
                 if imported:
                     unmark_before(connection, cut.owner, cutoff_ms)
@@ -245,7 +245,7 @@ def _slot_to_keep(store: Reader, newest_ms: int, excess_bytes: int, imported: bo
 
 
 def _drop_unused(connection: sqlite3.Connection) -> None:
-    """Delete targets that have nothing, and layouts that no page, stretch or other layout uses.
+    """Delete targets that have nothing, and layouts that no page, segment or other layout uses.
 
     Looks for each layout from the newest back, so that only layouts really unused cost a look at all of them.
     """

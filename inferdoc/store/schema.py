@@ -7,8 +7,8 @@
     page    one scrape: the values in the layout's order (codec.py). back_ms 0: complete in itself; else XORed with the
             page before it of the same target and layout, and the complete page its chain starts at lies back_ms earlier
     stretch scrapes that were compacted (since format 2): those of a target in [start_ms, end_ms], inside one hour.
-            layouts: their ids; body: times, layout of each row, chunk of each series (stretches.py); bytes: size of all
-    chunk   values of some series of a stretch, by columns (chunks.py). id: stretch id * CHUNKS_PER_STRETCH + number
+            layouts: their ids; body: times, layout of each row, chunk of each series (segments.py); bytes: size of all
+    chunk   values of some series of a segment, by columns (chunks.py). id: segment id * CHUNKS_PER_SEGMENT + number
     imported  what retention leaves alone (since format 3): scrapes of a target in [start_ms, end_ms] that were
             imported, or stored before format 3, which did not record it (origin.py)
 
@@ -16,8 +16,8 @@ Since format 3 the blobs `layout.series`, `page.body`, `stretch.body` and `chunk
 those written before stay as they are, and are read without one.
 
 Invariants that every writer keeps: of the pages of one target and layout at or after `ts_ms - back_ms`, the first is
-complete, so any page is decoded from one short range of rows; the stretches of a target do not overlap; a page may lie
-beside a stretch (it came late), even at the time of one of its rows, but then they share no series.
+complete, so any page is decoded from one short range of rows; the segments of a target do not overlap; a page may lie
+beside a segment (it came late), even at the time of one of its rows, but then they share no series.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def open_for_reading(
 
 @contextlib.contextmanager
 def transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    """kind: "IMMEDIATE" to write, "DEFERRED" to read one consistent state. Joins a transaction already begun."""
+    """kind: "IMMEDIATE" to write, "DEFERRED" to read one consistent state. Joins a transaction that is open."""
     if connection.in_transaction:
         yield
         return

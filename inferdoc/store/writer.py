@@ -26,7 +26,7 @@ from inferdoc.store.pages import cut_after, page_at
 from inferdoc.store.rows import NOTHING, fetch
 from inferdoc.store.schema import transaction
 from inferdoc.store.seal import Owner, owner_of, seal_page
-from inferdoc.store.stretches import Segment, segment_at
+from inferdoc.store.segments import Segment, segment_at
 
 COMPLETE_EVERY = 20
 """At least every so many pages of a target one is complete in itself, so that reading never walks further back."""
@@ -101,7 +101,7 @@ class Writer:
         self._parts: dict[tuple[bytes, bytes], Layout] = {}
         self._known_types: set[bytes] = set()
         self._layout_writer: LayoutWriter | None = None
-        self._stretches: OrderedDict[int, Segment | None] = OrderedDict()
+        self._segments: OrderedDict[int, Segment | None] = OrderedDict()
 
     @contextlib.contextmanager
     def round(self) -> Iterator[Writer]:
@@ -193,12 +193,12 @@ class Writer:
 
     def _compacted_layout(self, owner: Owner, ts_ms: int) -> int | None:
         """Layout of the scrape that the target has in column chunks at this very time; None if there is none."""
-        known = self._stretches.get(owner.id)
+        known = self._segments.get(owner.id)
         if known is None or not known.times_ms[0] <= ts_ms <= known.times_ms[-1]:
-            known = self._stretches[owner.id] = segment_at(self._connection, owner, ts_ms)
-            self._stretches.move_to_end(owner.id)
-            if len(self._stretches) > _STRETCHES_REMEMBERED:
-                self._stretches.popitem(last=False)
+            known = self._segments[owner.id] = segment_at(self._connection, owner, ts_ms)
+            self._segments.move_to_end(owner.id)
+            if len(self._segments) > _STRETCHES_REMEMBERED:
+                self._segments.popitem(last=False)
         return None if known is None else known.layout_at(ts_ms)
 
     def _insert(self, target: _Target, ts_ms: int, layout: int, values: Bits) -> None:

@@ -105,7 +105,7 @@ class _Shape:
         again = [after] if self.span.after else []
         return " ".join([*parts, healthy, gone if self.ends else fault, *again])
 
-    def stretches(self, raw: Raw) -> tuple[tuple[float, int], ...]:
+    def segments(self, raw: Raw) -> tuple[tuple[float, int], ...]:
         """Values with minutes of the healthy part, oldest first."""
         length = self.span.healthy - self.before
         if raw.swing is None:
@@ -119,7 +119,7 @@ def _series(case: Case, key: Key, raw: Raw, pod: str, gpu: int, shape: _Shape) -
     identity_labels = {label(metric, name): value for name, value in identity(metric, case, pod, gpu).items()}
     labels = {**identity_labels, **dict(matched)}
     fault = raw.fault if shape.sick else raw.healthy
-    past = shape.stretches(raw)
+    past = shape.segments(raw)
     if raw.kind == "devices":
         labels |= {"instance": f"{case.name}-{pod}"}
         shape = replace(shape, ends=shape.ends or (shape.sick and raw.fault > 0))

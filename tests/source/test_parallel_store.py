@@ -142,8 +142,8 @@ def test_few_scrapes_are_read_by_one_process(path, monkeypatch):
     monkeypatch.setattr(parallel_store, "LEAST_SCRAPES", 10**9)
     one = ParallelStore(path)
     counted, count = [], one._own.scrape_count
-    monkeypatch.setattr(one._own, "scrape_count", lambda *stretch: counted.append(stretch) or count(*stretch))
+    monkeypatch.setattr(one._own, "scrape_count", lambda *segment: counted.append(segment) or count(*segment))
     asked(one)
     asked(one)
-    assert not one._hands and len(counted) == 1, "a stretch no longer than one that held few is not counted"
+    assert not one._hands and len(counted) == 1, "a segment no longer than one that held few is not counted"
     one.close()

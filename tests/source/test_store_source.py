@@ -1,4 +1,4 @@
-"""The embedded store as a source: one reading for many calls, long stretches in pieces, a writer at work meanwhile."""
+"""The embedded store as a source: one reading for many calls, long segments in pieces, a writer at work meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The bytes of chunks and stretches, and which series share a chunk."""
+"""The bytes of chunks and segments, and which series share a chunk."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from inferdoc.errors import SourceError
 from inferdoc.store import STALE, Store, StoreError, compact, export, prune
-from inferdoc.store.stretches import HOUR_MS
+from inferdoc.store.segments import HOUR_MS
 from tests.store.pages import POD, bits_of, held_by, layout_of, page_of, samples_of
 
 START_MS = 1_700_000_000_000 // HOUR_MS * HOUR_MS
@@ -37,7 +37,7 @@ def path(tmp_path):
 
 
 def counts(path) -> tuple[int, int]:
-    """Pages and stretches in the file."""
+    """Pages and segments in the file."""
     with sqlite3.connect(path) as connection:
         return connection.execute("SELECT (SELECT count(*) FROM page), (SELECT count(*) FROM stretch)").fetchone()
 
@@ -255,7 +255,7 @@ def test_the_current_hour_up_to_the_last_full_ten_minutes(path):
         assert compact(store, START_MS + 39 * 60_000).pages == 0
         late = store.writer.append({**POD, "pod": "vllm-0"}, START_MS + 1, page_of(layout_of("m0"), [9]))
         assert late and compact(store, START_MS + 40 * 60_000).pages == 2 * 10 + 1
-        assert counts(path) == (2 * 20, 2)  # one stretch of a target and hour
+        assert counts(path) == (2 * 20, 2)  # one segment of a target and hour
         compact(store, START_MS + HOUR_MS)
     assert counts(path) == (0, 2)
     after = held_by(path)
@@ -302,10 +302,10 @@ def test_damaged_chunks_are_told(path):
     faults = [
         "UPDATE chunk SET body = substr(body, 1, 20)",
         "DELETE FROM chunk",
-        "UPDATE stretch SET body = substr(body, 2)",
-        "UPDATE stretch SET layouts = x'00'",
-        "UPDATE stretch SET end_ms = end_ms + 1",
-        "UPDATE stretch SET layouts = 7",
+        "UPDATE segment SET body = substr(body, 2)",
+        "UPDATE segment SET layouts = x'00'",
+        "UPDATE segment SET end_ms = end_ms + 1",
+        "UPDATE segment SET layouts = 7",
     ]
     for fault in faults:
         with sqlite3.connect(path, isolation_level=None) as connection:
@@ -374,7 +374,7 @@ def test_killed_while_compacting(path):
             killed += compact_and_die(path, START_MS + hour * HOUR_MS, chance.random() * 0.05)
             with sqlite3.connect(path) as connection:
                 assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-                halves = "SELECT count(*) FROM page JOIN stretch USING (target) WHERE ts_ms BETWEEN start_ms AND end_ms"
+                halves = "SELECT count(*) FROM page JOIN segment USING (target) WHERE ts_ms BETWEEN start_ms AND end_ms"
                 assert connection.execute(halves).fetchone() == (0,)
         with Store.open(path) as store:
             assert told(store.blocks(*ALL)) == before

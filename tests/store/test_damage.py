@@ -70,10 +70,10 @@ DAMAGE = {
     WHERE rowid = (SELECT min(rowid) FROM page WHERE target = 1 AND back_ms > 0)""",
     "a page of another layout": "UPDATE page SET layout = (SELECT min(layout) FROM page) WHERE target = 3",
     "a label": "UPDATE target SET labels = replace(labels, 'vllm-1', 'vllm-7')",
-    "a layout of a stretch": "UPDATE layout SET id = id + 1000 WHERE id = 1",
+    "a layout of a segment": "UPDATE layout SET id = id + 1000 WHERE id = 1",
     "chunks exchanged": """UPDATE chunk SET body = (SELECT body FROM chunk AS other WHERE other.id = chunk.id + 1)
     WHERE id = (SELECT min(id) FROM chunk)""",
-    "times of a stretch": """UPDATE stretch SET start_ms = start_ms + 1, end_ms = end_ms + 1
+    "times of a segment": """UPDATE segment SET start_ms = start_ms + 1, end_ms = end_ms + 1
     WHERE id = (SELECT max(id) FROM stretch)""",
     "a type": "UPDATE family SET type = 'gauge' WHERE name = 'tokens'",
     "the name of a type": "UPDATE family SET name = 'tokend' WHERE name = 'tokens'",
@@ -93,7 +93,7 @@ def test_what_stands_in_another_place_is_named(path, fault):
     assert "\n" not in str(caught.value) and before[0]
 
 
-PARTLY = ("a page of another target", "a page in the middle is gone", "chunks exchanged", "times of a stretch")
+PARTLY = ("a page of another target", "a page in the middle is gone", "chunks exchanged", "times of a segment")
 
 
 @pytest.mark.parametrize("fault", PARTLY)
@@ -200,12 +200,12 @@ def test_a_scrape_that_its_index_hides_is_named(path, which):
 def test_an_hour_that_its_index_hides_is_named(path):
     with sqlite3.connect(path) as connection:
         ((rowid,),) = connection.execute("SELECT max(id) FROM stretch WHERE target = 2").fetchall()
-    start_ms = move_index_entry(path, "stretch", "start_ms", rowid)
+    start_ms = move_index_entry(path, "segment", "start_ms", rowid)
     with Store.open(path) as store:
         store.damages = log = DamageLog()
         store.blocks(start_ms, start_ms)
         assert [(each.target, each.what) for each in log.found.values()] == [
-            ("vllm-1", f"the index of stretch does not lead to what stands at {start_ms} ms")
+            ("vllm-1", f"the index of segment does not lead to what stands at {start_ms} ms")
         ]
 
 

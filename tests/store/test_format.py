@@ -12,7 +12,7 @@ import pytest
 
 from inferdoc.store import Store, StoreError, compact, schema
 from inferdoc.store.schema import FORMAT
-from inferdoc.store.stretches import HOUR_MS
+from inferdoc.store.segments import HOUR_MS
 from tests.store.pages import Samples, bits_of, held_by, layout_of, page_of
 
 DATA = Path(__file__).parent / "data"

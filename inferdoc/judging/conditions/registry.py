@@ -135,7 +135,7 @@ def prepare(conditions: Iterable[Condition], context: Context, queries: Iterable
         rest = [(key, query) for key, query in needed.items() if key not in cached]
         for begin in range(0, len(rest), AT_ONCE_ROWS):
             keys, some = zip(*rest[begin : begin + AT_ONCE_ROWS], strict=True)
-            context.tell(leaf, zip(keys, judge(leaf, context, some), strict=True))
+            context.record(leaf, zip(keys, judge(leaf, context, some), strict=True))
 
 
 def holding_until(condition: Condition, context: Context) -> tuple[list[Unit], np.ndarray] | None:

@@ -113,8 +113,8 @@ def impacts(recipes: Iterable[Recipe]) -> list[Condition]:
 def scan_signals(catalogue: Catalogue) -> list[str]:
     """What a scan reads of every pod."""
     felt = (signal for condition in impacts(catalogue.recipes.values()) for signal in condition.signals)
-    promised = (slo.signal for slo in catalogue.slos if slo.agreed)
-    required = dict.fromkeys((*ROLES, *LATENCY, "gpu_util", "sm_clock", *felt, *promised))
+    agreed = (slo.signal for slo in catalogue.slos if slo.agreed)
+    required = dict.fromkeys((*ROLES, *LATENCY, "gpu_util", "sm_clock", *felt, *agreed))
     return [name for name in required if name in catalogue.signals]
 
 

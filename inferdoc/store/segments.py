@@ -1,6 +1,6 @@
-"""What is known of a stretch of compacted scrapes without reading its chunks: times, layouts, which series are where.
+"""What is known of a segment of compacted scrapes without reading its chunks: times, layouts, which series are where.
 
-A stretch is what one target has in one hour, or a part of that: scrapes that follow each other. Its columns are the
+A segment is what one target has in one hour, or a part of that: scrapes that follow each other. Its columns are the
 series of all its layouts, in the order in which they first appear. A column has a value in every row; where the series
 was not on that page, it is whatever compresses best, and the layout of the row shows that it is not one.
 """
@@ -28,8 +28,8 @@ from inferdoc.store.rows import WRONG_TYPE, fetch, fetch_typed, is_typed
 from inferdoc.store.seal import Owner, seal, unseal
 
 HOUR_MS = 3_600_000
-CHUNKS_PER_STRETCH = 1 << 20
-"""A chunk's id is that of its stretch times this, plus its number."""
+CHUNKS_PER_SEGMENT = 1 << 20
+"""A chunk's id is that of its segment times this, plus its number."""
 
 _COUNTS = struct.Struct("<II")
 _PLACE = struct.Struct("<qqq")
@@ -38,7 +38,7 @@ _NUMBER = np.dtype("<u4")
 _LAYOUT_ID = np.dtype("<i8")
 _LEVEL = 9
 _UNPACKED = 4096
-"""Stretches that stay unpacked (up to 40 MB): those of a diagnosis of 512 pods, which reads each of them four times."""
+"""Segments that stay unpacked (up to 40 MB): those of a diagnosis of 512 pods, which reads each of them four times."""
 _COLUMNS = "id, start_ms, end_ms, layouts, body"
 _KINDS = (int, int, int, bytes, bytes)
 _BEGINNING = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? ORDER BY start_ms"
@@ -61,7 +61,7 @@ class Segment:
         """int64[columns]: number of the series of each column."""
         columns = union([layouts.series(layout) for layout in self.layouts])
         if len(columns) != len(self.chunk_of):
-            raise DamagedError("a stretch does not fit its layouts")
+            raise DamagedError("a segment does not fit its layouts")
         return columns
 
     def rows(self, start_ms: int, end_ms: int) -> slice:
@@ -102,7 +102,7 @@ def overlapping(
     end_ms: int,
     note: Callable[[int, int, DamagedError], None] | None = None,
 ) -> list[Segment]:
-    """The stretches of a target with a scrape in or around [start_ms, end_ms], in order of time.
+    """The segments of a target with a scrape in or around [start_ms, end_ms], in order of time.
 
     note: gets begin and end of each that is damaged and left out; without it the first one raises DamagedError.
     """
@@ -125,15 +125,15 @@ def overlapping(
             note(row[1], row[2] if row[1] <= row[2] else row[1] + HOUR_MS - 1, error)
     for before, after in pairwise(found):
         if after.times_ms[0] <= before.times_ms[-1]:
-            raise DamagedError("stretches of a target overlap")
+            raise DamagedError("segments of a target overlap")
     return found
 
 
 def plain_spans(
     connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
 ) -> list[tuple[int, int, int]] | None:
-    """Layout, first and last time of the stretches of a target in [start_ms, end_ms], where each has one layout and
-    lies wholly inside; None where one does not, and has to be unpacked to tell."""
+    """Layout, first and last time of the segments of a target in [start_ms, end_ms], where each has one layout and
+    lies wholly inside; None where one does not, and has to be unpacked for that."""
     query = "SELECT start_ms, end_ms, layouts FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ?"
     rows = fetch_typed(connection, query, (owner.id, max(start_ms - HOUR_MS, EARLIEST_MS), end_ms), int, int, bytes)[0]
     found = []
@@ -146,23 +146,23 @@ def plain_spans(
     return found
 
 
-def stretches_inside(
+def segments_inside(
     connection: sqlite3.Connection, owner: Owner, start_ms: int, end_ms: int
 ) -> Iterator[tuple[Segment, int]]:
-    """The stretches of a target that lie wholly in [start_ms, end_ms], and the bytes of each."""
+    """The segments of a target that lie wholly in [start_ms, end_ms], and the bytes of each."""
     query = f"SELECT {_COLUMNS}, bytes FROM stretch WHERE target = ? AND start_ms BETWEEN ? AND ? AND end_ms <= ?"
     for *row, size in fetch(connection, query, (owner.id, start_ms, end_ms, end_ms), *_KINDS, int):
         yield _unpack(owner, *row), size
 
 
 def segment_at(connection: sqlite3.Connection, owner: Owner, ts_ms: int) -> Segment | None:
-    """The stretch that the time falls into; None if none."""
+    """The segment that the time falls into; None if none."""
     rows = fetch(connection, _AT, (owner.id, max(ts_ms - HOUR_MS, EARLIEST_MS), ts_ms), *_KINDS)
     return _unpack(owner, *rows[0]) if rows and rows[0][2] >= ts_ms else None
 
 
 def outermost_segment(connection: sqlite3.Connection, owner: Owner, newest: bool) -> Segment | None:
-    """The newest (or oldest) stretch of a target that is intact; None if there is none."""
+    """The newest (or oldest) segment of a target that is intact; None if there is none."""
     query = f"SELECT {_COLUMNS} FROM stretch WHERE target = ? ORDER BY start_ms {'DESC' if newest else 'ASC'}"
     for row in connection.execute(query, (owner.id,)):
         segment = _intact(owner, row)
@@ -177,14 +177,14 @@ def is_intact_segment(owner: Owner, row: tuple[Any, ...]) -> bool:
 
 
 def insert_segment(connection: sqlite3.Connection, owner: Owner, segment: Segment, chunks: list[bytes]) -> None:
-    """Add a stretch, whose id does not count, and its chunks in order of number."""
+    """Add a segment, whose id does not count, and its chunks in order of number."""
     layouts = np.array(segment.layouts, _LAYOUT_ID).tobytes()
     start_ms, end_ms = int(segment.times_ms[0]), int(segment.times_ms[-1])
     body = seal(_context(owner, start_ms, end_ms, layouts), _pack(segment))
     size = len(body) + len(layouts) + sum(map(len, chunks))
     values = (owner.id, start_ms, end_ms, size, layouts, body)
     insert = "INSERT INTO stretch (target, start_ms, end_ms, bytes, layouts, body) VALUES (?, ?, ?, ?, ?, ?)"
-    first = int(connection.execute(insert, values).lastrowid or 0) * CHUNKS_PER_STRETCH
+    first = int(connection.execute(insert, values).lastrowid or 0) * CHUNKS_PER_SEGMENT
     rows = ((number, seal(_chunk_context(number), chunk)) for number, chunk in enumerate(chunks, first))
     connection.executemany("INSERT INTO chunk (id, body) VALUES (?, ?)", rows)
 
@@ -195,16 +195,16 @@ def chunk_data(number: int, body: bytes) -> bytes:
 
 
 def delete_segment(connection: sqlite3.Connection, number: int) -> None:
-    """Remove a stretch and its chunks."""
-    first = number * CHUNKS_PER_STRETCH
-    connection.execute("DELETE FROM chunk WHERE id >= ? AND id < ?", (first, first + CHUNKS_PER_STRETCH))
+    """Remove a segment and its chunks."""
+    first = number * CHUNKS_PER_SEGMENT
+    connection.execute("DELETE FROM chunk WHERE id >= ? AND id < ?", (first, first + CHUNKS_PER_SEGMENT))
     connection.execute("DELETE FROM stretch WHERE id = ?", (number,))
 
 
 def layout_ids(blob: bytes) -> tuple[int, ...]:
-    """Ids of the layouts of a stretch, from its column `layouts`."""
+    """Ids of the layouts of a segment, from its column `layouts`."""
     if not blob or len(blob) % _LAYOUT_ID.itemsize:
-        raise DamagedError("the layouts of a stretch do not decode")
+        raise DamagedError("the layouts of a segment do not decode")
     return tuple(np.frombuffer(blob, _LAYOUT_ID).tolist())
 
 
@@ -243,7 +243,7 @@ def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: byte
     data = inflate(_sealed(owner, start_ms, end_ms, layouts, body), f"the hour of {start_ms} ms")
     rows, columns = _COUNTS.unpack_from(data) if len(data) >= _COUNTS.size else (0, 0)
     if not rows or len(data) != _COUNTS.size + rows * 8 + columns * 4:
-        raise DamagedError("a stretch does not decode")
+        raise DamagedError("a segment does not decode")
     offset = _COUNTS.size
     steps = from_planes(data, offset, rows, _STEP).astype(np.int64)
     layout_of = from_planes(data, offset + rows * 4, rows, _NUMBER).astype(np.uint32, copy=False)
@@ -253,7 +253,7 @@ def _unpack(owner: Owner, number: int, start_ms: int, end_ms: int, layouts: byte
     ids = layout_ids(layouts)
     ascending = rows == 1 or bool((np.diff(offsets_ms) > 0).all())
     if not ascending or offsets_ms[0] or times_ms[-1] != end_ms or int(layout_of.max()) >= len(ids):
-        raise DamagedError("a stretch does not fit its times and layouts")
-    if columns and int(chunk_of.max()) >= min(columns, CHUNKS_PER_STRETCH):
-        raise DamagedError("a stretch names chunks that cannot be")
+        raise DamagedError("a segment does not fit its times and layouts")
+    if columns and int(chunk_of.max()) >= min(columns, CHUNKS_PER_SEGMENT):
+        raise DamagedError("a segment names chunks that cannot be")
     return Segment(number, times_ms, ids, layout_of, chunk_of)
