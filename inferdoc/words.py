@@ -8,6 +8,11 @@ from collections.abc import Sequence
 from inferdoc.catalogue.gpu_codes import clock_reasons, sxid, xid
 
 
+def percent(share: float) -> str:
+    """0.876 as "88 %"."""
+    return f"{100 * share:.0f} %"
+
+
 def figure(value: float | None, unit: str = "") -> str:
     """A value with its unit: 0.0237 s -> "23.7 ms", 0.953 ratio -> "95.3 %", 1.2e7 bytes/s -> "12 MB/s"."""
     if value is None or math.isnan(value):

@@ -19,7 +19,7 @@ from inferdoc.audit.model import (
     UndeterminedState,
     Wasted,
 )
-from inferdoc.audit.observe import REGISTRY, percent
+from inferdoc.audit.observe import REGISTRY
 from inferdoc.audit.quantities import peak_use
 from inferdoc.audit.waste import WASTES, weight
 from inferdoc.audit.window_data import Watched
@@ -30,7 +30,7 @@ from inferdoc.fleet.members import Pool
 from inferdoc.judging.advice import filled_in
 from inferdoc.judging.model import stamp
 from inferdoc.judging.view import Unit
-from inferdoc.words import figure, how_many, lasting, some
+from inferdoc.words import figure, how_many, lasting, percent, some
 
 LEAST_GPUS = 0.005
 """Less is no figure: half a GPU in a hundred."""

@@ -17,7 +17,7 @@ from inferdoc.catalogue.standing import QUANTILES, Absolute
 from inferdoc.fleet.members import UNKNOWN_TIER, Pool
 from inferdoc.judging.order import middles, ranked_rows, row_percentile, rows_of
 from inferdoc.judging.view import Unit
-from inferdoc.words import figure
+from inferdoc.words import figure, percent
 
 REGISTRY: Mapping[str, Quantity] = {
     name: quantity
@@ -170,11 +170,6 @@ def _words(title: str, one: Absolute, value: float, limit: float, measure: str, 
     if one.at is not None:
         return f"{words} {QUANTILE_WORDS[one.at]} of the window"
     return words if held is None else f"{words}, in {percent(held)} of the {'' if one.always else 'busy '}window"
-
-
-def percent(share: float) -> str:
-    """0.876 as "88 %"."""
-    return f"{100 * share:.0f} %"
 
 
 def _setting(name: str, one: Absolute, watched: Watched, units: Sequence[Unit]) -> ObservedUnit:

@@ -17,6 +17,8 @@ from inferdoc.source.frame import Entity, SignalFrame
 
 Role = Literal["prefill", "decode", "both"]
 Key = tuple[str, str, str]
+Family = tuple[str, str, str]
+"""Cluster, namespace and model: pools that serve one model together."""
 """Cluster, namespace and pod of a member."""
 NO_ENGINE = "no engine metrics"
 UNKNOWN_TIER = "unknown"
@@ -53,7 +55,7 @@ class Pool:
         return ", ".join(f"{word} {value}" for word, value in named if value)
 
     @property
-    def family(self) -> tuple[str, str, str]:
+    def family(self) -> Family:
         """Pools that serve one model together (prefill and decode, several tiers)."""
         return self.cluster, self.namespace, self.model
 

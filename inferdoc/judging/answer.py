@@ -98,7 +98,7 @@ def summarise(
             "(--baseline TIME..TIME or NAME) or an objective ([[slo]] in inferdoc.toml)."
         )
     if verdict == "unknown":
-        return "Not enough data to judge: no engine shows both traffic and a latency or progress signal in the window."
+        return "Not enough data to judge: no engine shows both work and a latency in the window."
     if not findings:
         return f"No cause found on {how_many(pods, 'pod')}; no impact on users was found in the window."
     first = findings[0]

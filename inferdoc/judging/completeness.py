@@ -17,6 +17,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.tables import Calibration
 from inferdoc.fleet.lineage import Key
+from inferdoc.fleet.members import Family
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions.stalls import LONGEST_GAP_FACTOR
@@ -25,7 +26,6 @@ from inferdoc.judging.deviation import bands, needed_observations, observations
 from inferdoc.judging.model import Diagnosis, Rising, Stopped, UnreadNames, seconds, stamp
 from inferdoc.judging.order import rows_of
 from inferdoc.judging.references.providers import FELT, LEAST_WORSE
-from inferdoc.judging.scan.model import Family
 from inferdoc.judging.spans import runs
 from inferdoc.judging.view import Unit, View
 from inferdoc.source.base import Incomplete, Scrapes

@@ -18,13 +18,19 @@ from inferdoc.judging.fold import Cause, fold, group, score
 from inferdoc.judging.impact import breaches
 from inferdoc.judging.match import judge_recipe
 from inferdoc.judging.verdict import Match, Verdict
-from inferdoc.judging.view import Trace, Unit
+from inferdoc.judging.view import Trace, Unit, by_family
 
 PROGRESS = ("generation_tokens_rate", "prompt_tokens_rate", "step_rate", "request_rate")
 LATENCY = (
     *("ttft_mean", "itl_mean", "e2e_mean", "ttft_p99", "itl_p99", "e2e_p99", "tpot_request_mean"),
     "inference_request_mean",
 )
+WAITS = (*LATENCY, "queue_time_mean", "router_ttft_mean")
+WORK = ("running", "waiting", "request_rate", "arrival_rate", "prompt_tokens_rate", "generation_tokens_rate")
+"""What an idle engine shows as 0."""
+SEEN_SHARE = 0.5
+"""Of the steps with work so many must show a latency: counts alone are no health, since tokens flow while a queue grows
+(own choice; healthy fleets show 0.8 and more, pages without their latencies hardly any)."""
 CONTAINER_STARTS, PROCESS_START = "kubelet_restarts", "process_start_time"
 REPLACED = ("settings_changed", "image_changed", "container_image_changed")
 ROUTER_FAILURES, FAILED_SHARE = "router_error_share", "error_share"
@@ -186,16 +192,25 @@ def ongoing(last: int, context: Context) -> bool:
 
 
 def can_judge(context: Context, units: Sequence[Unit] | None = None) -> bool:
-    """Some unit (of all, or of these) has both traffic and one latency or progress signal in the window (else the
-    verdict is unknown)."""
+    """Some of the units (all, or these) have work in the window, and of every model with work the waits of its users
+    were seen (else the verdict is unknown)."""
+    among = context.view.units if units is None else units
+    shares = [seen for of_model in by_family(among).values() if (seen := waits_seen(context, of_model)) is not None]
+    return bool(shares) and min(shares) >= SEEN_SHARE
+
+
+def waits_seen(context: Context, units: Sequence[Unit]) -> float | None:
+    """The share (0..1) of the steps of the window with work at which these units show a latency; None without work."""
     view = context.view
-    among = view.units if units is None else units
-    for unit in among:
-        seen = [series for name in ("running", "waiting", *PROGRESS) if (series := view.get(unit, name)) is not None]
-        busy = any((np.nan_to_num(series.values[view.begin :]) > 0).any() for series in seen)
-        if busy and any(view.get(unit, name) is not None for name in (*PROGRESS, *LATENCY)):
-            return True
-    return False
+    busy, seen = np.zeros(view.steps - view.begin, bool), np.zeros(view.steps - view.begin, bool)
+    for unit in units:
+        for name in (*WORK, *WAITS):
+            series = view.get(unit, name)
+            if series is not None:
+                values = series.values[view.begin :]
+                busy |= (values > 0) & (name in WORK)
+                seen |= np.isfinite(values) & (name in WAITS)
+    return float(seen[busy].mean()) if busy.any() else None
 
 
 def short_of_steps(context: Context) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Sequence
 
 import numpy as np
 
-from inferdoc.fleet.members import COMPUTES_NOTHING, Key, Member, Pool, computed_shares
+from inferdoc.fleet.members import COMPUTES_NOTHING, Family, Key, Member, Pool, computed_shares
 from inferdoc.fleet.workloads import workload
 from inferdoc.judging.model import stamp
 from inferdoc.judging.session import Session
@@ -151,7 +151,7 @@ def _vanished(view: View) -> Iterator[str]:
     """Busy pods whose series all end, and whose requests no other pod of the model takes over."""
     window, step = view.window_steps, view.step_seconds
     rates, scraped = _rates(view), _last_steps(view)
-    families: dict[tuple[str, str, str], dict[Member, np.ndarray]] = {}
+    families: dict[Family, dict[Member, np.ndarray]] = {}
     for member in view.fleet.everyone:
         if member.key in rates:
             families.setdefault(member.pool.family, {})[member] = rates[member.key]
@@ -194,7 +194,7 @@ def _unfinished(view: View) -> Iterator[str]:
     """Requests that a router or prefill pods hand on, and that no pod in the data finishes. Some engines count none."""
     rates, begin = _rates(view), view.frame.begin
     sums = {key: float(np.nansum(row[begin:])) * view.step_seconds for key, row in rates.items()}
-    families: dict[tuple[str, str, str], dict[str, float]] = {}
+    families: dict[Family, dict[str, float]] = {}
     for member in view.fleet.everyone:
         roles = families.setdefault(member.pool.family, {})
         roles[member.role] = roles.get(member.role, 0.0) + sums.get(member.key, np.nan)

@@ -418,7 +418,9 @@ class Stopped(msgspec.Struct):
     since: str
 
 
-UnknownKind = Literal["container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle"]
+UnknownKind = Literal[
+    "container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle", "no-latency"
+]
 
 
 class Unknown(msgspec.Struct):

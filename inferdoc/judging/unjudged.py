@@ -11,20 +11,19 @@ import numpy as np
 from inferdoc.catalogue.aliases import declared_series
 from inferdoc.catalogue.names import load_identity
 from inferdoc.fleet.down_targets import unscraped
-from inferdoc.judging.judge import Judgement, can_judge
+from inferdoc.judging.judge import SEEN_SHARE, WORK, Judgement, can_judge, waits_seen
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
+from inferdoc.judging.view import by_family
 from inferdoc.judging.visibility import Absence, Visibility
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
-from inferdoc.words import how_many
+from inferdoc.words import how_many, percent
 
 WAITING = "kube_pod_container_status_waiting_reason"
 FAILS_TO_START = re.compile(r"CrashLoopBackOff|RunContainerError|StartError")
 NO_IMAGE_OR_CONFIG = re.compile(r"ErrImage\w*|ImagePullBackOff|InvalidImageName|CreateContainer\w*Error")
-WORK = ("running", "waiting", "request_rate", "arrival_rate", "prompt_tokens_rate", "generation_tokens_rate")
-"""What an idle engine shows as 0."""
 LEAST_NAMES = 3
 """So many names under one prefix are no coincidence."""
 MOST_NAMED = 3
@@ -75,7 +74,8 @@ def explain_unknown(answer: Diagnosis, session: Session) -> None:
         return
     found = _stopped_responding(session)
     if found is None and answer.verdict == "unknown" and not can_judge(session.context):
-        found = next((one for way in (_waiting, _down, _no_engine, _idle) if (one := way(session)) is not None), None)
+        ways = (_waiting, _down, _no_engine, _idle, _no_latency)
+        found = next((one for way in ways if (one := way(session)) is not None), None)
     if found is not None:
         answer.verdict = "unknown"
         answer.unknown, answer.summary = found, f"{found.because}. {found.do}."
@@ -252,6 +252,28 @@ def _idle(session: Session) -> Unknown | None:
         "arrived: nothing runs, nothing waits, no token is counted",
         "Send one request of one token, and diagnose again; if users send requests, they do not reach this engine",
         probe,
+    )
+
+
+def _no_latency(session: Session) -> Unknown | None:
+    """Engines with work, of a model whose latencies hardly show: how long its users wait is unknown."""
+    context = session.context
+    shares = {
+        family[2]: (seen, units[0].member)
+        for family, units in by_family(context.view.units).items()
+        if (seen := waits_seen(context, units)) is not None and seen < SEEN_SHARE
+    }
+    if not shares:
+        return None
+    model, (seen, member) = min(shares.items(), key=lambda each: each[1][0])
+    target = {"pod": member.pod, "namespace": member.pool.namespace, "instance": member.instance}
+    return Unknown(
+        "no-latency",
+        f"Engines{f' of model {model}' if model else ''} have work, and {percent(seen)} of that time shows a latency: "
+        "how long users wait is unknown",
+        "Keep the latency histograms of the engine or its router (metric_relabel_configs may drop them), or look at a "
+        "longer window (--since)",
+        _show_page(target) if PORT.search(member.instance) else None,
     )
 
 

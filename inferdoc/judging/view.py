@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from inferdoc.catalogue.signal import WIDE, Signal
 from inferdoc.fleet.lineage import Key, Lineage
-from inferdoc.fleet.members import Fleet, Member, Pool
+from inferdoc.fleet.members import Family, Fleet, Member, Pool
 from inferdoc.judging.model import BaselineKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
@@ -82,7 +82,7 @@ class View:
     _index: dict[str, dict[tuple[Key, str], int | None]] = field(default_factory=dict)
     _gpus: dict[str, dict[Key, dict[str, np.ndarray]]] = field(default_factory=dict)
     _stacks: dict[str, tuple[list[Unit], np.ndarray]] = field(default_factory=dict)
-    _groups: dict[tuple[tuple[str, str, str], str], list[Unit]] = field(default_factory=dict)
+    _groups: dict[tuple[Family, str], list[Unit]] = field(default_factory=dict)
     _above: dict[tuple[str, str, str, str], Trace | None] = field(default_factory=dict)
     _near: dict[str, dict[tuple[str, str], list[int]]] = field(default_factory=dict)
     there: dict[tuple[int, int | None], list[int]] = field(default_factory=dict)
@@ -321,11 +321,16 @@ class View:
         return self._groups[needed, role]
 
     @cached_property
-    def _by_family(self) -> dict[tuple[str, str, str], list[Unit]]:
-        families: dict[tuple[str, str, str], list[Unit]] = {}
-        for unit in self.units:
-            families.setdefault(unit.member.pool.family, []).append(unit)
-        return families
+    def _by_family(self) -> dict[Family, list[Unit]]:
+        return by_family(self.units)
+
+
+def by_family(units: Iterable[Unit]) -> dict[Family, list[Unit]]:
+    """The units of each model."""
+    found: dict[Family, list[Unit]] = {}
+    for unit in units:
+        found.setdefault(unit.member.pool.family, []).append(unit)
+    return found
 
 
 def _continued(before: Trace | None, own: Trace | None, born: int) -> Trace | None:

@@ -8,7 +8,6 @@ import click
 
 from inferdoc.audit.describe import cost_words
 from inferdoc.audit.model import Audit, AuditedPool, StandingState, UndeterminedState
-from inferdoc.audit.observe import percent
 from inferdoc.escaping import html as escape
 from inferdoc.report.brief import clock
 from inferdoc.report.html_finding import MOST_PODS, badge, badges, link, pairs, table, titled
@@ -16,7 +15,7 @@ from inferdoc.report.html_page import document
 from inferdoc.report.html_timeline import day_and_clock
 from inferdoc.report.text import COLOURS
 from inferdoc.report.wrapping import fitted, painted, wrap
-from inferdoc.words import figure, some
+from inferdoc.words import figure, percent, some
 
 SHORT_LIST = 4
 VERDICTS = {"nothing": "healthy", "standing": "warning", "unknown": "unknown"}

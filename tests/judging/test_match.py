@@ -337,13 +337,14 @@ def test_an_episode_lasts_while_the_calm_since_is_short():
 @pytest.mark.parametrize(
     ("rows", "able"),
     [
-        ({"running": {"p0": np.ones(N)}, "generation_tokens_rate": {"p0": FLAT}}, True),
+        ({"running": {"p0": np.ones(N)}, "generation_tokens_rate": {"p0": FLAT}}, False),
         ({"running": {"p0": np.ones(N)}, "ttft_mean": {"p0": FLAT}}, True),
+        ({"running": {"p0": np.ones(N)}, "e2e_mean": {"p0": np.where(np.arange(N) % 20, np.nan, 1.0)}}, False),
         ({"running": {"p0": np.ones(N)}, "kv_usage": {"p0": FLAT}}, False),
         ({"running": {"p0": np.zeros(N)}, "generation_tokens_rate": {"p0": np.zeros(N)}}, False),
     ],
 )
-def test_judging_needs_traffic_and_a_signal_of_progress_or_latency(rows, able):
+def test_judging_needs_work_and_a_latency_for_most_of_it(rows, able):
     assert can_judge(scene(rows)) is able
 
 

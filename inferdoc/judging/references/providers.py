@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from inferdoc.errors import InferdocError
-from inferdoc.fleet.members import Pool
+from inferdoc.fleet.members import Family, Pool
 from inferdoc.fleet.speeds import as_labelled
 from inferdoc.judging.model import BaselineKind
 from inferdoc.judging.reading import LEAST_HISTORY_MS
@@ -78,7 +78,6 @@ SAME = 1.2
 LEAST_KNOWN = 0.25
 """Of the steps of a block: where fewer have a value, a deviation finds no baseline in it."""
 
-Family = tuple[str, str, str]
 Place = tuple[Family, str]
 """A pod, or under an empty name all pods of a model: those of before may have had other names."""
 Levels = dict[Place, dict[str, float]]

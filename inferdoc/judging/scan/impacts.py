@@ -17,7 +17,7 @@ from inferdoc.catalogue.conditions import Condition, Move
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.recipe import Recipe
 from inferdoc.errors import SourceError
-from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, FleetFilter
+from inferdoc.fleet.members import COMPUTED, ENGINE_SIGNS, PROMPTS, Family, FleetFilter
 from inferdoc.judging.clock import Clock, Rule
 from inferdoc.judging.conditions import evaluate, holding_until, prepare
 from inferdoc.judging.conditions.relative import rule_of
@@ -26,9 +26,9 @@ from inferdoc.judging.deviation import LEAST_BLOCKS, STANDARD_ERRORS
 from inferdoc.judging.impact import FELT, breaches
 from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
 from inferdoc.judging.reading import history_ms, names_of
-from inferdoc.judging.scan.model import Family, Looked
+from inferdoc.judging.scan.model import Looked
 from inferdoc.judging.session import Inquiry
-from inferdoc.judging.view import Unit
+from inferdoc.judging.view import Unit, by_family
 from inferdoc.source.base import Scrapes
 from inferdoc.source.fleet_places import host_of
 from inferdoc.source.identified import Identified
@@ -214,9 +214,7 @@ def _mean_and_error(count: np.ndarray, total: np.ndarray, square: np.ndarray) ->
 
 def looked(context: Context, scraped: Sequence[Scrapes]) -> Looked:
     """What was seen of the families of a view. scraped: the targets of the window."""
-    by_family: dict[Family, list[Unit]] = {}
-    for unit in context.view.units:
-        by_family.setdefault(unit.member.pool.family, []).append(unit)
+    families = by_family(context.view.units)
     members = tuple(context.view.fleet.members)
     keys = {member.key for member in members}
     about: dict[str, set[Key]] = {}
@@ -227,8 +225,8 @@ def looked(context: Context, scraped: Sequence[Scrapes]) -> Looked:
     return Looked(
         members,
         frozenset(frozenset(target.labels.items()) for target in scraped),
-        {family: len(units) for family, units in by_family.items()},
-        frozenset(family for family, units in by_family.items() if can_judge(context, units)),
+        {family: len(units) for family, units in families.items()},
+        frozenset(family for family, units in families.items() if can_judge(context, units)),
         about,
         context.view.frame.grid.start_ms,
         context.view.frame.grid.end_ms,

@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from inferdoc.fleet.members import Member
+from inferdoc.fleet.members import Family, Member
 from inferdoc.source.identity import Key
 
 Labels = frozenset[tuple[str, str]]
-Family = tuple[str, str, str]
-"""Cluster, namespace and model: pools that serve one model together."""
 
 
 @dataclass(frozen=True)

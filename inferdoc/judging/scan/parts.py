@@ -18,7 +18,8 @@ from typing import Any
 from inferdoc.catalogue.load import load_catalogue
 from inferdoc.cycles import no_cycle_search
 from inferdoc.errors import InferdocError
-from inferdoc.judging.scan.model import Family, Looked, together
+from inferdoc.fleet.members import Family
+from inferdoc.judging.scan.model import Looked, together
 from inferdoc.judging.session import Inquiry, Options
 from inferdoc.source.fleet_places import PartOfFleet
 from inferdoc.source.identified import Identified

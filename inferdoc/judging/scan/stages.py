@@ -15,7 +15,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.names import load_identity, load_name_forms
 from inferdoc.catalogue.record_names import AMONG, fact, observations, records_of
 from inferdoc.errors import SourceError, TooSlowError
-from inferdoc.fleet.members import UNKNOWN_TIER, Member, Pool, Role
+from inferdoc.fleet.members import UNKNOWN_TIER, Family, Member, Pool, Role
 from inferdoc.judging.answer import scraped_in_window
 from inferdoc.judging.judged import Judged
 from inferdoc.judging.reading import LEAST_HISTORY_MS, names_of
@@ -31,7 +31,7 @@ from inferdoc.judging.scan.impacts import (
     scan_signals,
     targets_at_once,
 )
-from inferdoc.judging.scan.model import Family, Looked, Scan
+from inferdoc.judging.scan.model import Looked, Scan
 from inferdoc.judging.scan.parts import PartScans, PartSeen
 from inferdoc.judging.session import Inquiry, Session, needed_signals
 from inferdoc.source.identified import Identified
