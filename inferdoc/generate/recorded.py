@@ -30,6 +30,7 @@ from inferdoc.generate.pod_info import CARDS, POD, joined, joined_where_known, p
 from inferdoc.judging.conditions.render import (
     BY_IN_RULES,
     ENGINES,
+    FEWEST_EVENTS,
     JOIN,
     LIKE,
     MIN_OBSERVATIONS,
@@ -40,9 +41,6 @@ from inferdoc.judging.conditions.render import (
     owner,
 )
 from inferdoc.source.reads import Matcher, selector
-
-FEWEST_EVENTS = 3
-"""A share that so few events make up is chance, however large it is."""
 
 INTERVAL = "30s"
 """How often what may page is judged."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from inferdoc.catalogue.conditions import Compared, Fact, Level, Move, Odd, Reaches, Slope, Stall
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.span import deciding
-from inferdoc.generate.recorded import FEWEST_EVENTS
-from inferdoc.judging.conditions.render import FENCE, MIN_OBSERVATIONS
+from inferdoc.judging.conditions.render import FENCE, FEWEST_EVENTS, MIN_OBSERVATIONS
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,8 @@ import msgspec
 from inferdoc.catalogue.conditions import Fact, Level, Move, Odd, Reaches, Slope
 from inferdoc.catalogue.load import Catalogue
 from inferdoc.generate.promql_words import Selector
-from inferdoc.generate.recorded import FEWEST_EVENTS, recorded
-from inferdoc.judging.conditions.render import ENGINE_SIGN, MIN_OBSERVATIONS
+from inferdoc.generate.recorded import recorded
+from inferdoc.judging.conditions.render import ENGINE_SIGN, FEWEST_EVENTS, MIN_OBSERVATIONS
 from inferdoc.times import length_of
 from inferdoc_dev.rule_tests import limits
 from inferdoc_dev.rule_tests.cases import Case

@@ -13,7 +13,7 @@ from inferdoc.catalogue.load import Catalogue
 from inferdoc.catalogue.observation import Dictionary
 from inferdoc.catalogue.signal import Signal
 from inferdoc.catalogue.span import Span, span
-from inferdoc.generate.recorded import FEWEST_EVENTS
+from inferdoc.judging.conditions.render import FEWEST_EVENTS
 from inferdoc_dev.rule_tests import limits
 from inferdoc_dev.rule_tests.limits import Course
 from inferdoc_dev.rule_tests.raw_series import PHASES, Key, World

@@ -56,6 +56,7 @@ SIGNALS = {
     "optional_ghost": declared("optional_ghost", feature=True),
     "rough": declared("rough", floor=5.0),
     "latency": declared("latency", unit="s"),
+    "lost": declared("lost", unit="ratio"),
     "heat": declared("heat", level="gpu"),
 }
 

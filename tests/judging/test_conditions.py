@@ -11,6 +11,7 @@ from inferdoc.catalogue.conditions import AllOf, AnyOf, Fact, Not, Witnesses
 from inferdoc.catalogue.observation import KINDS
 from inferdoc.judging.conditions import evaluate, explain, promql
 from inferdoc.judging.conditions.groups import combine, k_of
+from inferdoc.judging.conditions.levels import lasts
 from inferdoc.judging.conditions.registry import SIMPLE
 from inferdoc.judging.conditions.render import Rendering
 from inferdoc.judging.context import Outcome
@@ -313,6 +314,37 @@ def test_five_observations_prove_a_large_move():
     context = scene({"latency": {"p0": step(0.1, 5.0)}})
     context.view.frame["latency"].counts = np.full((1, N), 1.0)
     assert evaluate(when("latency", rises=2), context, unit_of(context)).holds
+
+
+@pytest.mark.parametrize(
+    ("shares", "each", "holds"),
+    [
+        ([0.008] * 4 + [0.018] * 6 + [0.008] * 4, 500.0, True),
+        ([0.008] * 4 + [0.018] * 6 + [0.008] * 4, 50.0, False),
+        ([0.004] * 6 + [0.018] * 6 + [0.004] * 6, 500.0, False),
+        ([0.018] * 6, 500.0, False),
+        ([0.02] * 40, 40.0, True),
+        ([0.02] * 40, 10.0, False),
+    ],
+    ids=[
+        "few windows are beyond the limit, and all that are lost together",
+        "so few are chance",
+        "together they are below the limit",
+        "shorter than any deviation",
+        "long and often enough",
+        "one or two in all are chance",
+    ],
+)
+def test_what_is_lost_is_counted_and_not_the_windows_that_show_it(shares, each, holds):
+    rows = np.zeros(N)
+    rows[CALM : CALM + len(shares)] = shares
+    context = scene({"lost": {"p0": rows}})
+    context.view.frame["lost"].counts = np.full((1, N), each)
+    condition = when("lost", above=0.01, share_of=0.2)
+    outcome = evaluate(condition, context, unit_of(context))
+    assert outcome.holds is holds
+    assert (outcome.first, outcome.last) == ((CALM, CALM + len(shares) - 1) if holds else (None, None))
+    assert lasts(condition, context)[1].tolist() == [outcome.last if holds else -1]
 
 
 def test_a_quantile_must_move_by_more_than_one_bucket():

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from inferdoc.catalogue.conditions import Level
-from inferdoc.judging.conditions.render import Rendering, number
+from inferdoc.judging.clock import Clock
+from inferdoc.judging.conditions.render import FEWEST_EVENTS, MIN_OBSERVATIONS, Rendering, number
 from inferdoc.judging.context import Context, Outcome, UnitQuery, absent, rule_of_condition
 from inferdoc.judging.deviation import LEAST_FINITE
 from inferdoc.judging.order import row_medians, rows_of
-from inferdoc.judging.spans import NONE, holding
+from inferdoc.judging.spans import NONE, holding, runs
 from inferdoc.judging.view import Unit
 from inferdoc.words import figure
 
@@ -35,10 +36,46 @@ def lasts(condition: Level, context: Context) -> tuple[list[Unit], np.ndarray]:
     if not units:
         return units, np.empty(0, np.int64)
     limits = np.array([context.number(condition.limit, unit)[0] for unit in units])
-    finite = np.isfinite(values)
-    mask = _outside(values, limits[:, np.newaxis], condition.up) & finite
-    starts, ends = holding(mask, finite, rule_of_condition(condition, 2.0), context.clock)
+    _, starts, ends = _ranges(condition, context, units, values, limits, np.isfinite(values))
     return units, np.where(starts == NONE, NONE, ends)
+
+
+def _ranges(
+    condition: Level, context: Context, units: Sequence[Unit], values: np.ndarray, limits: np.ndarray, seen: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where units are beyond the limit, bool[R, T], and the first and last step of the range in which that lasts,
+    int64[R] each, NONE where it does not. values: float64[R, T]; limits: float64[R]; seen: bool[R, T], the steps that
+    are looked at."""
+    mask = _outside(values, limits[:, np.newaxis], condition.up) & seen
+    starts, ends = holding(mask, seen, rule_of_condition(condition, 2.0), context.clock)
+    small = condition.up and context.signals[condition.signal].unit == "ratio"
+    counts = context.counts(condition.signal, units) if small and mask.any() else None
+    if counts is not None:
+        few = mask.any(axis=1) & np.isfinite(counts).any(axis=1) & (limits * MIN_OBSERVATIONS < FEWEST_EVENTS)
+        for row in np.flatnonzero(few):
+            range_ = starts[row], ends[row]
+            starts[row], ends[row] = _of_events(values[row], counts[row], seen[row], limits[row], range_, context.clock)
+    return mask, starts, ends
+
+
+def _of_events(
+    shares: np.ndarray, counts: np.ndarray, seen: np.ndarray, limit: float, range_: tuple[int, int], clock: Clock
+) -> tuple[int, int]:
+    """First and last step in which enough events make up a share beyond a small limit; NONE without. Each event lasts
+    for no longer than a rate window shows it, so their number is the proof and not the number of windows that are
+    beyond the limit: those of range_, else all from the first one to the last, where they exceed the limit together.
+    shares, counts: float64[T]; seen: bool[T]."""
+    known, events = np.flatnonzero(seen & np.isfinite(counts)), np.where(seen, np.nan_to_num(shares * counts), 0.0)
+    ranges = [range_] if range_[0] != NONE else []
+    for begin, stop in runs(shares[known] > 0):
+        first, last = int(known[begin]), int(known[stop - 1])
+        enough = events[first : last + 1].sum() > limit * np.nansum(counts[first : last + 1])
+        ranges += [(first, last)] if enough and last - first + 1 >= clock.out_steps else []
+    for first, last in ranges:
+        inside = events[first : last + 1]
+        if round(max(inside.sum() / clock.window_steps, inside.max())) >= FEWEST_EVENTS:
+            return first, last
+    return NONE, NONE
 
 
 def _outside(values: np.ndarray, limits: np.ndarray, up: bool) -> np.ndarray:
@@ -50,12 +87,11 @@ def _beyond(condition: Level, context: Context, required: Sequence[tuple[UnitQue
     up = condition.up
     queries, values = [query for query, _ in required], rows_of([row for _, row in required])
     limits = [context.number(condition.limit, query.unit) for query in queries]
-    limit = np.array([figure for figure, _ in limits])[:, np.newaxis]
     splits = np.array([query.split or 0 for query in queries])[:, np.newaxis]
     known = np.isfinite(values)
     finite = known & (np.arange(values.shape[1]) >= splits)
-    mask = finite & _outside(values, limit, up)
-    starts, ends = holding(mask, finite, rule_of_condition(condition, 2.0), context.clock)
+    units, figures = [query.unit for query in queries], np.array([figure for figure, _ in limits])
+    mask, starts, ends = _ranges(condition, context, units, values, figures, finite)
     columns, begins = np.arange(values.shape[1]), starts[:, np.newaxis]
     holds = starts != NONE
     inside = mask & (columns >= begins) & (columns <= ends[:, np.newaxis])

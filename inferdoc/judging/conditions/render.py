@@ -47,6 +47,8 @@ SEEN = f"present_over_time({ENGINE_SIGN}[1d])"
 """The targets that are, or within a day were, engines: `up` alone also counts every other exporter."""
 MIN_OBSERVATIONS = 20
 """A quantile, mean or share of fewer events in the window says nothing."""
+FEWEST_EVENTS = 3
+"""A share that fewer events make up is chance, however large it is."""
 FENCE = 1.5
 """Tukey's: beyond the quartiles by this many times their distance lies outside the usual swing, about 2.7 sigma."""
 
