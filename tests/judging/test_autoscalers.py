@@ -7,6 +7,7 @@ import gzip
 import pytest
 
 from inferdoc import diagnose, open_source
+from inferdoc.judging.model import Finding
 from inferdoc.store.importer import import_file
 from inferdoc.store.store import Store
 from tests.conftest import ROOT
@@ -47,13 +48,26 @@ PAGES = {
     ],
 )
 def test_an_autoscaler_that_adds_nothing_is_the_cause(tmp_path, page, cause):
+    assert first_finding(tmp_path, PAGES[page]).id == cause
+
+
+def first_finding(tmp_path, page: str) -> Finding:
     text = gzip.decompress((ROOT / "fixtures/fleets/demand.om.gz").read_bytes()).decode().removesuffix("# EOF\n")
     file = tmp_path / "page.om"
-    file.write_text(text + PAGES[page] + "# EOF\n")
+    file.write_text(text + page + "# EOF\n")
     with Store.open(tmp_path / "page.db", "w") as store:
         import_file(store, file)
-    answer = diagnose(open_source(store=tmp_path / "page.db"), from_=BEGIN - 3, until=END + 2)
-    assert answer.findings[0].id == cause
+    return diagnose(open_source(store=tmp_path / "page.db"), from_=BEGIN - 3, until=END + 2).findings[0]
+
+
+@pytest.mark.parametrize("result", ["timeout", "accept"])
+def test_calls_that_fail_in_the_planner_of_dynamo_are_evidence(tmp_path, result):
+    labels = f'{PLANNER},plugin_id="load",stage="propose",result="{result}"'
+    calls = (f"dynamo_planner_plugin_evaluations_total{{{labels}}} {n} {BEGIN + 5 * n}\n" for n in range(62))
+    page = PAGES["dynamo-planner"] + gauge("dynamo_planner_tick_timeout_total", PLANNER, 0).replace("gauge", "counter")
+    found = first_finding(tmp_path, page + "# TYPE dynamo_planner_plugin_evaluations counter\n" + "".join(calls))
+    assert found.id == "autoscaler-blind"
+    assert ("scaler_errors" in {item.signal for item in found.evidence}) == (result == "timeout")
 
 
 HPA = 'job="kube-state-metrics",instance="10.0.0.7:8080",exported_namespace="llm",horizontalpodautoscaler="chat"'

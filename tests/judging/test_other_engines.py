@@ -324,3 +324,129 @@ def test_requests_that_never_end_at_a_router_show_by_those_in_flight(tmp_path, n
     made.samples.pop("process_start_time_seconds")
     answer = diagnose(open_source(store=stored(made.text(), tmp_path)), since="25m")
     assert [one.family for one in answer.findings] == (["routing"] if left else [])
+
+
+def loads(kind: str, failed: Level) -> list[tuple[str, str, dict[str, str], Level, str]]:
+    """What a connector of vLLM counts of eight loads a second, of which some fail."""
+    operation = {"operation": "load_get", "status": "partial_failure"}
+    return {
+        "mooncake": [
+            ("mooncake_store_operation_failed_keys", "counter", operation, failed, "_total"),
+            ("mooncake_store_operation_keys", "counter", operation, 8.0, "_total"),
+        ],
+        "3fs": [
+            ("hf3fs_num_failed_load", "counter", {}, failed, "_total"),
+            ("hf3fs_load_duration_seconds", "histogram", {}, 8.0 - np.asarray(failed), "_count"),
+        ],
+        "umbp": [
+            ("umbp_transfer_failed", "counter", {"operation": "load"}, failed, "_total"),
+            ("umbp_transfer_submitted", "counter", {"operation": "load"}, 8.0, "_total"),
+        ],
+        "tiers": [
+            ("kv_offload_tiering_promotion_job_failures", "counter", {"tier": "1:fs"}, failed, "_total"),
+            ("kv_offload_tiering_promotion_latency_seconds", "histogram", {"tier": "1:fs"}, 8.0, "_count"),
+        ],
+    }[kind]
+
+
+@pytest.mark.parametrize("kind", ["mooncake", "3fs", "umbp", "tiers"])
+@pytest.mark.parametrize("fails", [True, False])
+def test_loads_from_a_store_that_fail_are_named_although_lookups_hit(tmp_path, kind, fails):
+    engine = Engine("a", ttft=then(0.15, 0.9), prefill=then(0.1, 0.8)) if fails else Engine("a")
+    made = recorded(engine, Engine("b"))
+    for name, of, labels, rate, suffix in loads(kind, then(0.0, 6.0 if fails else 0.05)):
+        made.put(
+            f"vllm:{name}",
+            of,
+            {**engine.target(), "model_name": "qwen", "engine": "0", **labels},
+            total(rate, 0),
+            suffix,
+        )
+    assert [one.id for one in diagnosed(made, tmp_path).findings] == (["kv-load-failure"] if fails else [])
+
+
+@pytest.mark.parametrize("waits", [6.0, 0.01])
+def test_a_wait_in_litellm_before_its_call_is_time_of_the_router(tmp_path, waits):
+    made = recorded(Engine("a"), Engine("b"))
+    where = target("litellm", "litellm-0")
+    own = {**where, "requested_model": "qwen"}
+    alive(made, where)
+    made.put("litellm_proxy_total_requests_metric", "counter", {**own, "status_code": "200"}, total(8.0), "_total")
+    means = {"overhead_latency_metric": 0.01, "request_queue_time_seconds": then(0.01, waits)}
+    means["request_total_latency_metric"] = 1.2 + means["request_queue_time_seconds"]
+    for name, mean in means.items():
+        for suffix, rate in (("_count", 8.0), ("_sum", 8.0 * np.asarray(mean))):
+            made.put(f"litellm_{name}", "histogram", own, total(rate, 0), suffix)
+    assert [one.id for one in diagnosed(made, tmp_path).findings] == (["router-overloaded"] if waits > 1 else [])
+
+
+@pytest.mark.parametrize("refused", [2.0, 0.0])
+def test_requests_that_workers_of_dynamo_refuse_are_named(tmp_path, refused):
+    made = recorded(Engine("a"), Engine("b"))
+    for pod in ("w-0", "w-1"):
+        where = target("dynamo-worker", pod)
+        own = {**where, "dynamo_namespace": "d", "dynamo_component": "backend", "dynamo_endpoint": "generate"}
+        alive(made, where)
+        made.put("dynamo_component_requests", "counter", own, total(4.0), "_total")
+        made.put("dynamo_component_inflight_requests", "gauge", own, 8.0)
+        made.put("dynamo_rejection_request", "counter", where, total(then(0.0, refused), 0), "_total")
+    assert [one.id for one in diagnosed(made, tmp_path).findings] == (["admission-shedding"] if refused else [])
+
+
+def read(made: Recording, tmp_path, pod: str, *names: str) -> list[float]:
+    """The newest values of signals of one pod."""
+    source = open_source(store=stored(made.text(), tmp_path))
+    latest = source.latest_ms() / 1000
+    frame = source.read(list(names), latest - 120, latest, 15)
+    source.close()
+    rows = [[entity.get("pod") for entity in frame[name].entities].index(pod) for name in names]
+    return [float(frame[name].values[row, -1]) for name, row in zip(names, rows, strict=True)]
+
+
+def test_transfers_that_dynamo_counts_of_tensorrt_llm_are_read(tmp_path):
+    made, where = recorded(Engine("b")), target("trtllm", "t-0")
+    own = {**where, "model_name": "m", "engine_type": "trtllm", "disaggregation_mode": "decode"}
+    alive(made, where)
+    made.put("trtllm_num_requests_running", "gauge", own, 4)
+    made.put("trtllm_generation_tokens", "counter", own, total(400.0), "_total")
+    made.put("trtllm_kv_transfer_success", "counter", own, total(2.0), "_total")
+    for name, mean in (("latency_seconds", 0.25), ("bytes", 5e8)):
+        for suffix, rate in (("_count", 2.0), ("_sum", 2.0 * mean)):
+            made.put(f"trtllm_kv_transfer_{name}", "histogram", own, total(rate, 0), suffix)
+    names = ("nixl_xfer_rate", "nixl_xfer_mean", "nixl_bytes_rate", "transfer_seconds_per_gb")
+    assert read(made, tmp_path, "t-0", *names) == pytest.approx([2.0, 0.25, 1e9, 0.5], rel=0.05)
+
+
+def test_cached_prompt_tokens_of_llama_cpp_are_hits(tmp_path):
+    made, where = recorded(Engine("b")), target("llamacpp", "l-0")
+    alive(made, where)
+    made.put("llamacpp:requests_processing", "gauge", where, 4)
+    for name, rate in (("tokens_predicted", 100.0), ("prompt_tokens", 400.0), ("prompt_tokens_cached", 600.0)):
+        made.put(f"llamacpp:{name}", "counter", where, total(rate), "_total")
+    names = ("prefix_hit_ratio", "prompt_tokens_rate", "prompt_computed_share", "prefill_tokens_rate")
+    assert read(made, tmp_path, "l-0", *names) == pytest.approx([0.6, 1000, 0.4, 400], rel=0.05)
+
+
+def test_requests_for_which_ray_serve_chooses_no_replica_are_counted(tmp_path):
+    made, where = recorded(Engine("b")), target("ray", "head-0")
+    own = {**where, "application": "llm"}
+    made.put("ray_serve_num_http_requests", "counter", {**own, "status_code": "200"}, total(8.0), "_total")
+    for reason in ("router_unreachable", "unknown_replica_id"):
+        made.put(
+            "ray_serve_haproxy_ingress_router_failures", "counter", {**own, "reason": reason}, total(3.0, 0), "_total"
+        )
+    for suffix, rate in (("_count", 8.0), ("_sum", 8.0 * 40)):
+        made.put("ray_serve_haproxy_ingress_router_latency_ms", "histogram", own, total(rate, 0), suffix)
+    assert read(made, tmp_path, "head-0", "router_sched_failures", "router_sched_mean") == pytest.approx(
+        [3.0, 0.04], rel=0.05
+    )
+
+
+def test_queries_that_a_separate_kv_indexer_fails_are_errors_of_kv_events(tmp_path):
+    made, where = recorded(Engine("b")), target("dynamo-frontend", "frontend-0")
+    made.put(
+        "dynamo_frontend_requests", "counter", {**where, "model": "qwen", "status": "success"}, total(8.0), "_total"
+    )
+    for name, rate in (("query", 2.0), ("write", 1.0)):
+        made.put(f"dynamo_component_router_remote_indexer_{name}_failures", "counter", where, total(rate, 0), "_total")
+    assert read(made, tmp_path, "frontend-0", "kv_event_errors") == pytest.approx([3.0], rel=0.05)
