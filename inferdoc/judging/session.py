@@ -103,13 +103,18 @@ SETTLED_WINDOWS = 2
 """A series is gone when it is missing for so many rate windows of successful scrapes, up to the end."""
 
 
+READY_ENDPOINTS = "router_ready_endpoints"
+"""A router that no longer shows them for a model has none: it forgot the model."""
+
+
 def end_vanished(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Sequence[Scrapes]) -> None:
-    """Set rates of series that vanished to 0 from where they end, in place."""
+    """Set rates, and ready endpoints, of series that vanished to 0 from where they end, in place."""
     newest = _newest_success(scrapes)
     grid = frame.grid
     settled = max(1, SETTLED_WINDOWS * grid.rate_ms // grid.step_ms)
     for name, signal in signals.items():
-        if name not in frame or signal.level not in WIDE or not any(r.rate or r.increase for r in signal.readings):
+        counts = name == READY_ENDPOINTS or any(r.rate or r.increase for r in signal.readings)
+        if name not in frame or signal.level not in WIDE or not counts:
             continue
         for row, entity in enumerate(frame[name].entities):
             values = frame[name].values[row, -grid.count :]  # without a baseline put in front
