@@ -154,19 +154,41 @@ GATEWAYS = {
     "traefik": ("traefik_service_requests", {"service": "vllm@kubernetes"}, "200", "502"),
     "kong": ("kong_http_requests", {"service": "vllm", "route": "r"}, "200", "502"),
     "haproxy": ("haproxy_backend_http_responses", {"proxy": "vllm"}, "2xx", "5xx"),
+    "apisix": ("apisix_http_status", {"route": "chat", "node": "vllm"}, "200", "502"),
 }
 
 
 @pytest.mark.parametrize("name", GATEWAYS)
 def test_errors_that_a_gateway_makes_are_impact_although_engines_are_well(tmp_path, name):
     family, own, well, bad = GATEWAYS[name]
+    kind, ending = ("unknown", "") if name == "apisix" else ("counter", "_total")  # the text format needs no ending
     made = recorded(Engine("a"), Engine("b"))
     where = {"job": name, "instance": "10.0.8.1:8080", "exported_namespace": "llm", **own}
     for code, rate in ((well, then(8, 5)), (bad, then(0, 3))):
-        made.put(family, "counter", {**where, "code": code}, total(rate), "_total")
+        made.put(family, kind, {**where, "code": code}, total(rate), ending)
     answer = diagnosed(made, tmp_path)
     assert answer.verdict != "healthy"
     assert answer.findings[0].family == "routing"
+
+
+def behind_kong(made: Recording, **rates: Level) -> Recording:
+    """rates: of requests at Kong, by status code."""
+    for code, rate in rates.items():
+        where = {"job": "kong", "instance": "10.0.8.1:8100", "exported_namespace": "llm", "service": "vllm"}
+        made.put("kong_http_requests", "counter", {**where, "code": code[1:]}, total(rate), "_total")
+    return made
+
+
+def test_a_gateway_that_refuses_all_it_served_is_impact(tmp_path):
+    made = behind_kong(recorded(Engine("a", requests=then(4, 0), running=then(6, 0))), s200=then(4, 0), s401=then(0, 4))
+    answer = diagnosed(made, tmp_path)
+    assert found(answer) == ["unexplained-anomaly"]
+    assert "refuses" in answer.findings[0].evidence[0].statement
+
+
+def test_a_crawler_without_a_key_is_no_impact(tmp_path):
+    made = behind_kong(recorded(Engine("a", requests=4)), s200=4, s401=then(0, 8))
+    assert diagnosed(made, tmp_path).verdict == "healthy"
 
 
 def failing_scrapes(folder, **rates: Level):
