@@ -2,11 +2,12 @@
 
     python benchmarks/rule_cost.py --pods 64 --minutes 9 --past 7 --slowest 20
     python benchmarks/rule_cost.py --rules rules   the set that `inferdoc alerts build --set pages --out rules` wrote
+    python benchmarks/rule_cost.py --rules before after    two sets side by side
     python benchmarks/rule_cost.py --pods 2 --minutes 0.1 --hasten 30    shorter intervals, for a trial
 
-A simulated fleet is served on loopback and scraped by two servers of one kind, one with the rules and one without; the
-CPU of the rules is the difference of the two, over as many whole rounds of the group that is judged least often as the
-minutes take: of a part of a round it would count all or nothing. Rules that read hours of their own record
+A simulated fleet is served on loopback and scraped by servers of one kind, one for each rule set and one without; the
+CPU of the rules is the difference from that one, over as many whole rounds of the group that is judged least often as
+the minutes take: of a part of a round it would count all or nothing. Rules that read hours of their own record
 have little to read in the first minutes: `--past 7` back-fills that many hours of what they read, near its last value,
 and starts the server anew before it measures. Needs `prometheus` and `promtool` on the PATH. A Prometheus is one
 process, whose own page shows all of its CPU.
@@ -50,7 +51,8 @@ def main() -> None:
     """Print one line per figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--pods", type=int, default=64)
-    parser.add_argument("--rules", type=Path, default=content_root() / "alerts" / "generated", help="folder of a set")
+    generated = content_root() / "alerts" / "generated"
+    parser.add_argument("--rules", type=Path, nargs="+", default=[generated], help="folders of sets, side by side")
     parser.add_argument("--minutes", type=float, default=4.5)
     parser.add_argument("--scenario", default="control-steady")
     parser.add_argument("--past", type=float, default=0.0, help="hours of the recorded series, back-filled")
@@ -61,53 +63,65 @@ def main() -> None:
     scenario = adapted(load_scenario(given.scenario), given.pods, None, None, None)
     live = Live(scenario, 0, 1.0)
     live.start()
-    with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as folder:
+    with ExitStack() as open_, tempfile.TemporaryDirectory(prefix="inferdoc-") as temporary:
         open_.callback(live.stop)
-        rules = [hastened(given.rules / name, Path(folder), given.hasten) for name in (RECORDING, RULES)]
+        folders = [Path(temporary) / str(number) for number in range(1 + len(given.rules))]
+        sets = [None, *given.rules]
+        rules = [hastened(one, folder, given.hasten) for one, folder in zip(sets, folders, strict=True)]
         settling, scrape = SETTLING_ROUNDS * RECORDED_SECONDS / given.hasten, SCRAPE_SECONDS / given.hasten
         if given.past:
-            with server(Path(folder) / "b", live, rules, scrape) as young:
+            with servers(folders[1:], live, rules[1:], scrape) as young:
                 move(live, settling)
-                past = values(young, read_over_hours(rules))
-            back_fill(Path(folder) / "b" / "data", past, given.past)
-        bare, ruled = (
-            open_.enter_context(server(Path(folder) / name, live, files, scrape))
-            for name, files in (("a", []), ("b", rules))
-        )
+                past = [
+                    values(address, read_over_hours(files)) for address, files in zip(young, rules[1:], strict=True)
+                ]
+            for folder, series in zip(folders[1:], past, strict=True):
+                back_fill(folder / "data", series, given.past)
+        bare, *ruled = open_.enter_context(servers(folders, live, rules, scrape))
         move(live, settling)
-        before, began = [cpu_seconds(address) for address in (bare, ruled)], time.monotonic()
+        before, began = [cpu_seconds(address) for address in (bare, *ruled)], time.monotonic()
         round_ = length_of(USUAL_INTERVAL) / given.hasten
         move(live, math.ceil(given.minutes * 60 / round_) * round_)
         minutes = (time.monotonic() - began) / 60
-        spent = [now - then for now, then in zip(map(cpu_seconds, (bare, ruled)), before, strict=True)]
-        raw, recorded = asked(bare, 'count({__name__!=""})'), asked(ruled, f"count({RECORDED})")
+        after = [cpu_seconds(address) for address in (bare, *ruled)]
+        scraping, *spent = [(now - then) / minutes for now, then in zip(after, before, strict=True)]
+        raw = asked(bare, 'count({__name__!=""})')
         print(f"raw series       {raw:>10,.0f}")
-        print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
-        of_rules, of_scraping = (spent[1] - spent[0]) / minutes, spent[0] / minutes
-        print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}")
-        judged = groups(ruled)
-        for group in sorted(judged, key=lambda each: -a_minute(each, each)):
-            print(
-                f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s, "
-                f"{a_minute(group, group):.3f} s a minute"
-            )
-        dear = sorted(
-            ((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0]
-        )
-        for seconds, rule in dear[: given.slowest]:
-            print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
-        if given.most:
-            for name, count in counted(ruled, f"topk({given.most}, count by (__name__) ({RECORDED}))"):
-                print(f"    {count:6.0f} series  {name}")
+        for folder, address, each in zip(given.rules, ruled, spent, strict=True):
+            if len(ruled) > 1:
+                print(f"\n{folder}")
+            show(address, raw, each - scraping, scraping, given)
     print(f"\n{measured_line()}")
 
 
-def hastened(rules: Path, folder: Path, factor: float) -> Path:
-    """A copy of a rule file whose groups are evaluated that many times as often."""
-    text = INTERVAL.sub(lambda found: found[1] + duration(length_of(found[2]) / factor), rules.read_text("utf-8"))
-    copy = folder / rules.name
-    copy.write_text(text, "utf-8")
-    return copy
+def show(address: str, raw: float, of_rules: float, of_scraping: float, given: argparse.Namespace) -> None:
+    """Print the figures of one rule set. raw: series; of_rules, of_scraping: CPU seconds a minute."""
+    recorded = asked(address, f"count({RECORDED})")
+    print(f"recorded series  {recorded:>10,.0f}   {recorded / raw:.1%} of the raw ones")
+    print(f"CPU of the rules {of_rules:>10.2f} s a minute; of scraping {of_scraping:.2f}")
+    judged = groups(address)
+    for group in sorted(judged, key=lambda each: -a_minute(each, each)):
+        print(
+            f"  {group['name']:<22} every {group['interval']:>4.0f} s  {group['evaluationTime']:.3f} s, "
+            f"{a_minute(group, group):.3f} s a minute"
+        )
+    dear = sorted(((a_minute(group, rule), rule) for group in judged for rule in group["rules"]), key=lambda r: -r[0])
+    for seconds, rule in dear[: given.slowest]:
+        print(f"    {seconds * 1000:6.1f} ms a minute  {rule['name']}")
+    if given.most:
+        for name, count in counted(address, f"topk({given.most}, count by (__name__) ({RECORDED}))"):
+            print(f"    {count:6.0f} series  {name}")
+
+
+def hastened(rules: Path | None, folder: Path, factor: float) -> list[Path]:
+    """A copy of the files of a rule set whose groups are evaluated that many times as often; none of no set."""
+    folder.mkdir()
+    copies = []
+    for source in (rules / RECORDING, rules / RULES) if rules else ():
+        text = INTERVAL.sub(lambda found: found[1] + duration(length_of(found[2]) / factor), source.read_text("utf-8"))
+        copies.append(folder / source.name)
+        copies[-1].write_text(text, "utf-8")
+    return copies
 
 
 def duration(seconds: float) -> str:
@@ -116,9 +130,18 @@ def duration(seconds: float) -> str:
 
 
 @contextmanager
+def servers(folders: list[Path], live: Live, rules: list[list[Path]], scrape: float) -> Iterator[list[str]]:
+    """As many servers at once; yields their addresses."""
+    with ExitStack() as open_:
+        yield [
+            open_.enter_context(server(folder, live, files, scrape))
+            for folder, files in zip(folders, rules, strict=True)
+        ]
+
+
+@contextmanager
 def server(folder: Path, live: Live, rules: list[Path], scrape: float) -> Iterator[str]:
     """A Prometheus that scrapes the fleet and evaluates these rule files; yields its address. scrape: interval, s."""
-    folder.mkdir(exist_ok=True)
     config = {
         "global": {"scrape_interval": duration(scrape), "scrape_timeout": duration(min(scrape, 10.0))},
         "rule_files": [str(path) for path in rules],

@@ -52,6 +52,7 @@ ROUTERS_EXPR = f"group by (cluster, namespace, job, instance, pod) (present_over
 
 WORKLOADS = f'{{__name__=~"{CARDS}|kube_pod_container_status_restarts_total|container_cpu_cfs_periods_total"}}'
 """Series by which exporters beside the engines report pods: one of each kind is enough."""
+GPUS_RECORD, LOST_RECORD = "pod:inferdoc_gpus:count", "pod:inferdoc_lost_gpus:count"
 SERVED_RECORD = "model:inferdoc_served:rate2m"
 SERVED_EXPR = "sum by (cluster, namespace, model_name) (rate(<request_rate>[2m]))"
 
@@ -276,7 +277,7 @@ class Recorded(Rendering):
         plain = _Plain(
             self.signals, self.tiers, window=self.window, smooth=True, called=self.called, former=self.former
         )
-        return replace(plain, engines=SEEN_RECORD, kept=PODS_ALONE)
+        return replace(plain, engines=SEEN_RECORD, lost=LOST_RECORD, kept=PODS_ALONE)
 
     def _joined(self, name: str, text: str) -> str:
         """The signal with role and tier of its pod; exporters beside the engines name other pods too, of whose GPUs no
@@ -383,11 +384,14 @@ def _fills(reading: Reading) -> bool:
 
 def recorded(catalogue: Catalogue, assignments: Sequence[Assignment] = ()) -> Recorded:
     """A fresh rendering over a catalogue, with the info series of the pods recorded and no signal yet."""
+    plain = Rendering(catalogue.signals_of_rules, catalogue.tiers, called=catalogue.aliases.called)
     pods = {
         SEEN_RECORD: expanded(SEEN_EXPR, catalogue),
         ROUTERS_RECORD: ROUTERS_EXPR,
         **pod_records(catalogue.tiers, SEEN_RECORD, assignments),
         EXPORTERS_RECORD: f"group by (cluster, job, instance) ({exported_pods()} and on ({', '.join(POD)}) {INFO})",
+        GPUS_RECORD: plain.gpus_of_pods(),
+        LOST_RECORD: plain.lost_gpus(GPUS_RECORD),
         SERVED_RECORD: expanded(SERVED_EXPR, catalogue),
         **{name: expanded(text, catalogue) for name, text in GATEWAY_RECORDS.items()},
     }

@@ -55,10 +55,10 @@ FENCE = 1.5
 
 WHOLE = ("cluster", "namespace")
 OF_POD = ("cluster", "namespace", "pod")
+EXPORTER = ("job", "instance")
 SHOWN_GPUS = ("gpu_util", "sm_clock")
 """The signals whose series are the GPUs that an exporter shows: any of them, since it may drop a single field."""
-MISSED = "1h"
-COUNTED = "5m"
+MISSED, COUNTED = "1h", "5m"
 """So long a GPU that is gone is missed: who does not fix it in that time has taken it out of service. And how often in
 that time the GPUs of a pod are counted."""
 JOIN: Mapping[Level, tuple[str, ...]] = {
@@ -99,7 +99,7 @@ class Rendering:
     span `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
-    tier; called: by series name, what its exporter calls labels, by the usual name."""
+    tier; lost: the record of lost GPUs, where there is one; called: by series name, what its exporter calls labels, by the usual name."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
@@ -112,6 +112,7 @@ class Rendering:
     smooth: bool = False
     engines: str = SEEN
     pods: str | None = None
+    lost: str | None = None
     called: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def level(self, signal: str) -> Level:
@@ -136,8 +137,6 @@ class Rendering:
         if found is None:
             return None
         text = str(self._reading(found, name))
-        if found.codes:
-            text = " + ".join(f"({text} == bool {number(code)})" for code in found.codes)
         return text if found.scale == 1.0 else f"{number(found.scale)} * {text if _is_call(text) else f'({text})'}"
 
     def sound(self, name: str) -> str | None:
@@ -219,7 +218,7 @@ class Rendering:
     def _reading(self, reading: Reading, name: str) -> str | None:
         by, level = self.labels(name), self.level(name)
         if reading.telemetry == "lost_gpus":
-            return self._lost_gpus()
+            return self.lost or self.lost_gpus(self.gpus_of_pods())
         if reading.quantile:
             part = buckets(reading, level)
             return f"histogram_quantile({number(reading.q or 0)}, {self._operand(part, name, (*by, 'le'))}) >= 0"
@@ -229,27 +228,42 @@ class Rendering:
         if reading.formula:
             return self._arithmetic(reading, name)
         single = operand(reading, level)
-        return None if single is None else self._operand(single, name)
+        return None if single is None else self._operand(single, name, codes=reading.codes)
 
-    def _lost_gpus(self) -> str:
+    def gpus_of_pods(self) -> str:
+        """How many GPUs the exporters show of each pod."""
+        pod = ", ".join(OF_POD)
+        raw = f"group by ({pod}, exported_namespace, exported_pod, {self._device}) ({self._shown_gpus})"
+        return f"count by ({pod}) (group by ({pod}, {self._device}) ({owner(raw)}))"
+
+    def lost_gpus(self, counts: str) -> str:
         """By pod the GPUs that its exporter showed lately and does not show any more, with or without a pod, while it
         shows others: else the exporter is gone. A pod that ended lost none, nor did one that has as many as before: it
-        was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`."""
-        names = [one.gauge for name in SHOWN_GPUS for one in self.signals[name].readings if one.gauge]
-        called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in names)
-        exporter, device = "job, instance", ", ".join(("job, instance, UUID", *called))
-        shown = [selector(name, self.extra) for name in names]
-        now = f"({' or '.join(shown)})"
-        before = f"({' or '.join(f'present_over_time({each}[{MISSED}])' for each in shown)})"
-        gone = f"({before} unless on (cluster, {device}) {now} and on (cluster, {exporter}) {now})"
-        pod = ", ".join(OF_POD)
-        lost, own = (f"group by ({pod}, {device}) ({owner(each)})" for each in (gone, now))
-        owned = f"count by ({pod}) ({own})"
+        was moved, and the exporter shows only GPUs in use. What the judge does is `judging/telemetry.py`. counts:
+        `gpus_of_pods` or its record."""
+        now, pod = self._shown_gpus, ", ".join(OF_POD)
+        before = f"last_over_time({now}[{MISSED}])"
+        gone = f"({before} unless on (cluster, {self._device}) {now} and on (cluster, {', '.join(EXPORTER)}) {now})"
         text = (
-            f"{lost}\nand on ({pod}) (up or {ENGINE_SIGN})\n"
-            f"unless on ({pod}) (\n  {owned}\n  >= max_over_time({owned}[{MISSED}:{COUNTED}])\n)"
+            f"group by ({pod}, {self._device}) ({owner(gone)})\n"
+            f"and on ({pod}) (up or {ENGINE_SIGN})\n"
+            f"unless on ({pod}) {clause(f'{counts} >= max_over_time({counts}[{MISSED}:{COUNTED}])')}"
         )
         return f"count by ({pod}) {clause(text)}"
+
+    @property
+    def _gpu_series(self) -> list[str]:
+        return [one.gauge for name in SHOWN_GPUS for one in self.signals[name].readings if one.gauge]
+
+    @property
+    def _shown_gpus(self) -> str:
+        return selector("", (("__name__", "=~", "|".join(self._gpu_series)), *self.extra))
+
+    @property
+    def _device(self) -> str:
+        """The labels of a GPU beside that of its cluster."""
+        called = dict.fromkeys(self.called.get(name, {}).get("gpu", "gpu") for name in self._gpu_series)
+        return ", ".join((*EXPORTER, "UUID", *called))
 
     def _arithmetic(self, reading: Reading, name: str) -> str | None:
         """The formula over its terms; a term with a default takes it wherever the first term without one exists."""
@@ -276,13 +290,17 @@ class Rendering:
         text = self.signal(str(term.signal))
         return text if text is None or _is_call(text) else f"({text})"
 
-    def _operand(self, part: Operand, name: str, by: tuple[str, ...] | None = None) -> str:
+    def _operand(
+        self, part: Operand, name: str, by: tuple[str, ...] | None = None, codes: tuple[float, ...] = ()
+    ) -> str:
         labels = ", ".join(by or self.labels(name))
         what = selector(part.name, part.match + self.extra)
         function = "deriv" if part.fn == "change" else FUNCTIONS[part.fn]
         if part.fn == "last" and self.smooth and self.signals[name].unit != "bool":
             function = "avg_over_time"
         inner = f"{function}({what}[{self.window}])" if function else what
+        if codes:
+            inner = f"0 * ({' or '.join(f'{inner} == {number(code)}' for code in codes)}) + 1 or 0 * {inner}"
         own = self.called.get(part.name, {})
         for label in (label for label in own if label in (by or self.labels(name))):
             inner = f'label_replace({inner}, "{label}", "$1", "{own[label]}", "(.+)")'
