@@ -99,7 +99,8 @@ class Rendering:
     span `history`, ending `lag` ago); extra: matchers added to every selector (dashboard variables); kept: labels by
     level of the signal, or by: the same for all; smooth: gauges as the mean of the window, not the newest sample;
     engines: series of the targets whose `up` is that of an engine; pods: one series per pod that gives its own role and
-    tier; lost: the record of lost GPUs, where there is one; called: by series name, what its exporter calls labels, by the usual name."""
+    tier; lost: the record of lost GPUs, where there is one; called: by series name, what its exporter calls labels, by
+    the usual name."""
 
     signals: Mapping[str, Signal]
     tiers: Tiers
