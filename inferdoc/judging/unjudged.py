@@ -16,7 +16,7 @@ from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
 from inferdoc.judging.view import by_family
-from inferdoc.judging.visibility import Absence, Visibility
+from inferdoc.judging.visibility import Absence, Visibility, scraped_once
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
 from inferdoc.words import how_many, percent
@@ -258,6 +258,8 @@ def _idle(session: Session) -> Unknown | None:
 def _no_latency(session: Session) -> Unknown | None:
     """Engines with work, of a model whose latencies hardly show: how long its users wait is unknown."""
     context = session.context
+    if scraped_once(session.scrapes):  # no rate and no mean yet
+        return None
     shares = {
         family[2]: (seen, units[0].member)
         for family, units in by_family(context.view.units).items()

@@ -302,10 +302,10 @@ def test_damaged_chunks_are_told(path):
     faults = [
         "UPDATE chunk SET body = substr(body, 1, 20)",
         "DELETE FROM chunk",
-        "UPDATE segment SET body = substr(body, 2)",
-        "UPDATE segment SET layouts = x'00'",
-        "UPDATE segment SET end_ms = end_ms + 1",
-        "UPDATE segment SET layouts = 7",
+        "UPDATE stretch SET body = substr(body, 2)",
+        "UPDATE stretch SET layouts = x'00'",
+        "UPDATE stretch SET end_ms = end_ms + 1",
+        "UPDATE stretch SET layouts = 7",
     ]
     for fault in faults:
         with sqlite3.connect(path, isolation_level=None) as connection:
@@ -374,7 +374,7 @@ def test_killed_while_compacting(path):
             killed += compact_and_die(path, START_MS + hour * HOUR_MS, chance.random() * 0.05)
             with sqlite3.connect(path) as connection:
                 assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
-                halves = "SELECT count(*) FROM page JOIN segment USING (target) WHERE ts_ms BETWEEN start_ms AND end_ms"
+                halves = "SELECT count(*) FROM page JOIN stretch USING (target) WHERE ts_ms BETWEEN start_ms AND end_ms"
                 assert connection.execute(halves).fetchone() == (0,)
         with Store.open(path) as store:
             assert told(store.blocks(*ALL)) == before

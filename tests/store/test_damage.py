@@ -73,7 +73,7 @@ DAMAGE = {
     "a layout of a segment": "UPDATE layout SET id = id + 1000 WHERE id = 1",
     "chunks exchanged": """UPDATE chunk SET body = (SELECT body FROM chunk AS other WHERE other.id = chunk.id + 1)
     WHERE id = (SELECT min(id) FROM chunk)""",
-    "times of a segment": """UPDATE segment SET start_ms = start_ms + 1, end_ms = end_ms + 1
+    "times of a segment": """UPDATE stretch SET start_ms = start_ms + 1, end_ms = end_ms + 1
     WHERE id = (SELECT max(id) FROM stretch)""",
     "a type": "UPDATE family SET type = 'gauge' WHERE name = 'tokens'",
     "the name of a type": "UPDATE family SET name = 'tokend' WHERE name = 'tokens'",
