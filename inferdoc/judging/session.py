@@ -35,7 +35,7 @@ from inferdoc.judging.view import make_view
 from inferdoc.judging.visibility import Visibility, scraped_once
 from inferdoc.source.assemble import read_signals
 from inferdoc.source.base import InfoSeries, Scrapes, Source
-from inferdoc.source.frame import Entity, SignalFrame
+from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid, Matcher
 from inferdoc.times import Moment, resolve_window
 
@@ -104,7 +104,8 @@ SETTLED_WINDOWS = 2
 
 
 READY_ENDPOINTS = "router_ready_endpoints"
-"""A router that no longer shows them for a model has none: it forgot the model."""
+"""A router that no longer shows them for a model, and does for others, forgot the model. One that shows none may have
+been started without them."""
 
 
 def end_vanished(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Sequence[Scrapes]) -> None:
@@ -119,9 +120,19 @@ def end_vanished(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Seq
         for row, entity in enumerate(frame[name].entities):
             values = frame[name].values[row, -grid.count :]  # without a baseline put in front
             steps = np.flatnonzero(np.isfinite(values))
+            if (
+                name == READY_ENDPOINTS
+                and np.isfinite(frame[name].values[_of_member(frame[name], entity), -1]).sum() == 0
+            ):
+                continue
             answered = (newest.get(entity.member, 0) - grid.start_ms) // grid.step_ms
             if len(steps) and min(answered, grid.count - 1) - int(steps[-1]) >= settled:
                 values[int(steps[-1]) + 1 : answered + 1] = 0.0
+
+
+def _of_member(matrix: SignalMatrix, entity: Entity) -> list[int]:
+    """The rows of the same pod."""
+    return [row for row, other in enumerate(matrix.entities) if other.member == entity.member]
 
 
 def _newest_success(scrapes: Sequence[Scrapes]) -> dict[Key, int]:

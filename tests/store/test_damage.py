@@ -200,12 +200,12 @@ def test_a_scrape_that_its_index_hides_is_named(path, which):
 def test_an_hour_that_its_index_hides_is_named(path):
     with sqlite3.connect(path) as connection:
         ((rowid,),) = connection.execute("SELECT max(id) FROM stretch WHERE target = 2").fetchall()
-    start_ms = move_index_entry(path, "segment", "start_ms", rowid)
+    start_ms = move_index_entry(path, "stretch", "start_ms", rowid)
     with Store.open(path) as store:
         store.damages = log = DamageLog()
         store.blocks(start_ms, start_ms)
         assert [(each.target, each.what) for each in log.found.values()] == [
-            ("vllm-1", f"the index of segment does not lead to what stands at {start_ms} ms")
+            ("vllm-1", f"the index of stretch does not lead to what stands at {start_ms} ms")
         ]
 
 
