@@ -17,9 +17,9 @@ from inferdoc.source.frame import Entity, SignalFrame
 
 Role = Literal["prefill", "decode", "both"]
 Key = tuple[str, str, str]
+"""Cluster, namespace and pod of a member."""
 Family = tuple[str, str, str]
 """Cluster, namespace and model: pools that serve one model together."""
-"""Cluster, namespace and pod of a member."""
 NO_ENGINE = "no engine metrics"
 UNKNOWN_TIER = "unknown"
 COMPUTES_NOTHING = 0.05

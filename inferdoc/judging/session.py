@@ -117,14 +117,12 @@ def end_vanished(frame: SignalFrame, signals: Mapping[str, Signal], scrapes: Seq
         counts = name == READY_ENDPOINTS or any(r.rate or r.increase for r in signal.readings)
         if name not in frame or signal.level not in WIDE or not counts:
             continue
-        for row, entity in enumerate(frame[name].entities):
-            values = frame[name].values[row, -grid.count :]  # without a baseline put in front
-            steps = np.flatnonzero(np.isfinite(values))
-            if (
-                name == READY_ENDPOINTS
-                and np.isfinite(frame[name].values[_of_member(frame[name], entity), -1]).sum() == 0
-            ):
+        matrix = frame[name]
+        for row, entity in enumerate(matrix.entities):
+            if name == READY_ENDPOINTS and not np.isfinite(matrix.values[_of_member(matrix, entity), -1]).any():
                 continue
+            values = matrix.values[row, -grid.count :]  # without a baseline put in front
+            steps = np.flatnonzero(np.isfinite(values))
             answered = (newest.get(entity.member, 0) - grid.start_ms) // grid.step_ms
             if len(steps) and min(answered, grid.count - 1) - int(steps[-1]) >= settled:
                 values[int(steps[-1]) + 1 : answered + 1] = 0.0
