@@ -38,6 +38,7 @@ ORDINARY = {
     "s08-store-over-its-watermark-refuses-puts": "no response is slow by itself",
     "s25-acceptance-sinks-until-the-restart": "no response is slow by itself",
     "w23-eighty-three-megabytes-left": "over before the window begins",
+    "x01-scheduler-grows-to-sixty-gigabytes": "no restart in the window, and memory at half of its limit",
     "x02-every-rejection-comes-back": "who is served waits no longer; what the gateway rejects is not read",
 }
 """Incidents of which nothing shows without a past: what users get is ordinary by every absolute limit."""
