@@ -28,7 +28,8 @@ def leaving(tick: Callable[[], None]) -> Iterator[Callable[[float], bool]]:
     about twice a second from another thread. Where standard input is no terminal there are no keys. Yields a sleep of
     so many seconds that the key ends as well, and returns whether it did: a signal that comes just before a
     time.sleep() does not cut it short."""
-    pressed, sent, over = threading.Event(), threading.Event(), threading.Event()
+    pressed, over = threading.Event(), threading.Event()
+    sent, send = os.pipe()
 
     def listen(keyboard: int | None) -> None:
         while not over.is_set():
@@ -39,22 +40,29 @@ def leaving(tick: Callable[[], None]) -> Iterator[Callable[[float], bool]]:
                 if any(key in LEAVE for key in typed) or not typed:
                     pressed.set()
                     signal.pthread_kill(main, signal.SIGINT)
-                    sent.set()
+                    os.write(send, b"q")
                     return
             tick()
+
+    def ended(seconds: float) -> bool:
+        """No Event: KeyboardInterrupt within its wait() may leave its lock released twice."""
+        return bool(select.select([sent], [], [], seconds)[0])
 
     main = threading.main_thread().ident or 0
     with _single_keys() as keyboard, _interruptible():
         listener = threading.Thread(target=listen, args=(keyboard,), daemon=True, name="keys")
         listener.start()
         try:
-            yield sent.wait
+            yield ended
         except KeyboardInterrupt:
             if not pressed.is_set():
                 raise
         finally:
             over.set()
             listener.join(2 * TICK_SECONDS)
+            if not listener.is_alive():
+                os.close(send)
+                os.close(sent)
 
 
 @contextmanager
