@@ -148,7 +148,7 @@ def table(rows: Sequence[Row]) -> str:
         cells = (
             row.scenario,
             row.alert or "none",
-            "" if row.told is None else f"{row.told:.1f} s",
+            "" if row.result is None else f"{row.result:.1f} s",
             "right" if row.right else row.cause or "none",
             "right" if row.later == row.scenario else row.later or "none",
             "right" if row.right_pods else ", ".join(row.pods),
@@ -158,7 +158,7 @@ def table(rows: Sequence[Row]) -> str:
         )
         lines.append("| " + " | ".join(cells) + " |")
     right = sum(row.right for row in rows)
-    quick = sum(row.told is not None and row.told <= 30 for row in rows)
+    quick = sum(row.result is not None and row.result <= 30 for row in rows)
     again = sum(row.repeat == row.scenario for row in rows)
     lines += ["", f"Right cause in {right} of {len(rows)}; told within 30 s of the alert in {quick}; "]
     lines[-1] += f"right when the alert is repeated in {again}."

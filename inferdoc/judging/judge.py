@@ -101,7 +101,7 @@ def _ways(recipe: Recipe) -> list[Recipe]:
 
 def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
     """On every unit the verdict of the way that begins first, where one holds in the window: of those that begin with
-    requests lost, if there are any."""
+    requests lost, if there are any, and of those that go on."""
     of_ways = [judge_recipe(way, context, context.view.units) for way in ways]
     return {unit: _first([verdicts[unit] for verdicts in of_ways], context) for unit in context.view.units}
 
@@ -109,12 +109,15 @@ def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
 def _first(verdicts: list[Verdict], context: Context) -> Verdict:
     matched = [v for v in verdicts if v.match is not None]
     lasting = [v for v in matched if v.match is not None and _in_window(v.match, context)]
-    return min(lasting or matched or verdicts[:1], key=lambda v: (False, 0) if v.match is None else _order(v.match))
+    return min(
+        lasting or matched or verdicts[:1],
+        key=lambda v: (False, False, 0) if v.match is None else _order(v.match, context),
+    )
 
 
-def _order(match: Match) -> tuple[bool, int]:
-    """Whether it begins with slower answers, and when."""
-    return match.evidence[0].outcome.signal in SLOWER, match.onset
+def _order(match: Match, context: Context) -> tuple[bool, bool, int]:
+    """Whether it begins with slower answers, whether it is over, and when it begins."""
+    return match.evidence[0].outcome.signal in SLOWER, not ongoing(match.last, context), match.onset
 
 
 def _nearest(matches: list[Match], context: Context) -> list[Match]:

@@ -39,6 +39,7 @@ ORDINARY = {
     "s25-acceptance-sinks-until-the-restart": "no response is slow by itself",
     "w23-eighty-three-megabytes-left": "over before the window begins",
     "x01-scheduler-grows-to-sixty-gigabytes": "no restart in the window, and memory at half of its limit",
+    "x05-one-model-of-three-after-the-restart": "nothing shows the model that is not served",
     "x02-every-rejection-comes-back": "who is served waits no longer; what the gateway rejects is not read",
 }
 """Incidents of which nothing shows without a past: what users get is ordinary by every absolute limit."""
