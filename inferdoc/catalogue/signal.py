@@ -35,6 +35,10 @@ Telemetry = Literal[
     "router_restarts",
     "router_cpu_throttled",
     "engine_ends",
+    "health_probe",
+    "service_probe",
+    "unread_while_healthy",
+    "unhealthy_without_tokens",
 ]
 """What is worked out from the frame, the scrapes or the configuration, not read."""
 

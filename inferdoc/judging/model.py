@@ -419,7 +419,15 @@ class Stopped(msgspec.Struct):
 
 
 UnknownKind = Literal[
-    "container-waiting", "scrape-error", "target-down", "other-names", "no-engine-metrics", "idle", "no-latency"
+    "container-waiting",
+    "scrape-error",
+    "target-down",
+    "metrics-unread",
+    "probe-fails",
+    "other-names",
+    "no-engine-metrics",
+    "idle",
+    "no-latency",
 ]
 
 

@@ -84,8 +84,7 @@ def read_window(
             continue
         break
     frame.begin, frame.until_ms = begin, max(grid.end_ms, until_ms // grid.step_ms * grid.step_ms + 1)
-    telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus)
-    return frame, scrapes
+    return frame, list(telemetry.add_telemetry(frame, catalogue.signals, scrapes, plateaus))
 
 
 def _spans(window_ms: int, history: bool) -> list[tuple[int, int]]:

@@ -164,6 +164,8 @@ CONTEXT_SIGNALS = (
     "nixl_xfer_mean",
     "router_ttft_mean",
     "target_up",
+    "probe_success",
+    "probe_status",
     "kv_capacity_tokens",
     "computed_tokens_per_request",
     "prefill_seconds_per_token",

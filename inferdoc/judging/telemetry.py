@@ -10,7 +10,7 @@ import numpy as np
 from inferdoc.catalogue.names import load_identity
 from inferdoc.catalogue.signal import Signal
 from inferdoc.fleet.workloads import workload
-from inferdoc.judging import restarts
+from inferdoc.judging import probes, restarts
 from inferdoc.judging.conditions.render import SHOWN_GPUS
 from inferdoc.judging.order import percentiles
 from inferdoc.judging.spans import runs
@@ -34,10 +34,17 @@ def add_telemetry(
     signals: Mapping[str, Signal],
     scrapes: Sequence[Scrapes],
     plateaus: Sequence[tuple[str, float]] = (),
-) -> None:
-    """Put the derived signals into the frame. One row per target, float64[times]. plateaus: (regular expression of
-    pods, generated tokens/s of one of them at the plateau of a benchmark)."""
+) -> Sequence[Scrapes]:
+    """Put the derived signals into the frame, and return the scrapes that show something of their targets. One row per
+    target, float64[times]. plateaus: (regular expression of pods, generated tokens/s of one of them at the plateau of a
+    benchmark)."""
+    found = probes.Probes(frame, scrapes)
+    scrapes = found.leave_out_unread()
     makers = {
+        "health_probe": lambda: found.health,
+        "service_probe": lambda: found.services,
+        "unread_while_healthy": lambda: found.unread,
+        "unhealthy_without_tokens": lambda: found.unhealthy,
         "lost_signals": lambda: _lost(frame, signals),
         "duplicate_targets": lambda: _duplicates(frame, scrapes),
         "missing_scrapes": lambda: _missing(frame, scrapes),
@@ -57,6 +64,7 @@ def add_telemetry(
                 matrix = makers[reading.telemetry]()
                 if matrix is not None:
                     frame.signals[name] = _beside(frame.signals.get(name), matrix)
+    return scrapes
 
 
 def _of_routers(frame: SignalFrame, name: str) -> SignalMatrix | None:

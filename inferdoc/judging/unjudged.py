@@ -11,11 +11,13 @@ import numpy as np
 from inferdoc.catalogue.aliases import declared_series
 from inferdoc.catalogue.names import load_identity
 from inferdoc.fleet.down_targets import unscraped
+from inferdoc.fleet.members import Member
+from inferdoc.judging import probes
 from inferdoc.judging.judge import SEEN_SHARE, WORK, Judgement, can_judge, waits_seen
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
-from inferdoc.judging.view import by_family
+from inferdoc.judging.view import Unit, View, by_family
 from inferdoc.judging.visibility import Absence, Visibility, scraped_once
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
@@ -28,6 +30,10 @@ LEAST_NAMES = 3
 """So many names under one prefix are no coincidence."""
 MOST_NAMED = 3
 PORT = re.compile(r":(\d+)$")
+PROBE_MS = 120_000
+"""A health check that times out under load for less is no engine that is not healthy (own choice: several probes of the
+usual intervals of 15 to 30 s)."""
+MOST = 0.5
 DOWN_MS = 60_000
 """A router or an engine without a successful scrape for longer is down, and does not only restart."""
 
@@ -72,7 +78,7 @@ def explain_unknown(answer: Diagnosis, session: Session) -> None:
     while requests fail before they reach them."""
     if answer.verdict not in ("unknown", "healthy") or answer.rising or answer.stopped:
         return
-    found = _stopped_responding(session)
+    found = _probed(session) or _stopped_responding(session)
     if found is None and answer.verdict == "unknown" and not can_judge(session.context):
         ways = (_waiting, _down, _no_engine, _idle, _no_latency)
         found = next((one for way in ways if (one := way(session)) is not None), None)
@@ -93,6 +99,42 @@ def _stopped_responding(session: Session) -> Unknown | None:
         scraped = len(good) and newest - target.times_ms[-1] < DOWN_MS / 2
         if scraped and named.search(called) and target.times_ms[-1] - target.times_ms[good[-1]] > DOWN_MS:
             return _down_target(session, [target])
+    return None
+
+
+def _in_window(view: View, unit: Unit, name: str) -> np.ndarray:
+    """The values of a signal in the window, where it has some: float64[n]."""
+    found = view.get(unit, name)
+    values = np.empty(0) if found is None else found.values[view.begin :]
+    return values[np.isfinite(values)]
+
+
+def _probed(session: Session) -> Unknown | None:
+    view = session.context.view
+    return next((found for unit in view.units if (found := probe_trouble(view, unit)) is not None), None)
+
+
+def probe_trouble(view: View, unit: Unit) -> Unknown | None:
+    """Why a pod is not healthy by its probes: the one of the pod or of its Service failed lately or for most of the
+    window, or its metrics could not be read lately while its health probe succeeded."""
+    member, lately = unit.member, max(1, PROBE_MS // view.frame.grid.step_ms)
+    for name, of in ((probes.HEALTH, ""), (probes.SERVICE, "the Service of ")):
+        failed = _in_window(view, unit, name) < 1
+        if len(failed) and (failed[-lately:].all() or failed.mean() > MOST):
+            return Unknown(
+                "probe-fails",
+                f"The health probe of {of}{member.shown} fails, for {percent(failed.mean())} of the window",
+                "Send the request of the probe: it shows an engine that is not healthy, or a wrong URL",
+                _show_page(_labels(member), "health"),
+            )
+    unread = _in_window(view, unit, probes.UNREAD)
+    if len(unread) and (unread[-lately:] == 1).all():
+        return Unknown(
+            "metrics-unread",
+            f"The metrics of {member.shown} cannot be read, although its health probe succeeds",
+            "Request its /metrics endpoint with a longer deadline, then send one request of one token",
+            _show_page(_labels(member)),
+        )
     return None
 
 
@@ -165,14 +207,19 @@ def _query(labels: Mapping[str, str], logs: bool) -> str:
     return f"{where}{_show_page(labels)}"
 
 
-def _show_page(labels: Mapping[str, str]) -> str:
-    """What prints the metrics of a target, of a pod by way of the API server."""
+def _labels(member: Member) -> dict[str, str]:
+    pod = "" if member.pod == member.instance else member.pod
+    return {"pod": pod, "namespace": member.pool.namespace, "instance": member.instance}
+
+
+def _show_page(labels: Mapping[str, str], path: str = "metrics") -> str:
+    """What prints the metrics of a target, or another of its pages, of a pod by way of the API server."""
     pod, at, instance = labels.get("pod", ""), labels.get("namespace", ""), labels.get("instance", "")
     if not pod:
-        return f"curl -sS -i -m 10 {shlex.quote(f'http://{instance}/metrics')}"
+        return f"curl -sS -i -m 10 {shlex.quote(f'http://{instance}/{path}')}"
     port = found.group(1) if (found := PORT.search(instance)) else DEFAULT_PORT
-    path = f"/api/v1/namespaces/{at or 'default'}/pods/{pod}:{port}/proxy/metrics"
-    return f"kubectl get --raw {shlex.quote(path)}"
+    proxy = f"/api/v1/namespaces/{at or 'default'}/pods/{pod}:{port}/proxy/{path}"
+    return f"kubectl get --raw {shlex.quote(proxy)}"
 
 
 def _no_engine(session: Session) -> Unknown | None:

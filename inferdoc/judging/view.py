@@ -15,7 +15,7 @@ from inferdoc.judging.model import BaselineKind
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.reads import Grid
 
-UP = "target_up"
+UP, HEALTH = "target_up", "health_probe"
 SETTLING_WINDOWS = 2
 """A newborn has its share of the work when the first requests that it was given have ended, and its rates cover none of
 the time before: until then nobody is compared with it."""
@@ -172,7 +172,7 @@ class View:
 
     def _find(self, unit: Unit, signal: str) -> Trace | None:
         series = self._series(unit, signal)
-        if signal != UP or series is None:
+        if signal not in (UP, HEALTH) or series is None:
             return series
         values = series.values.copy()
         for steps in self.lineage.first_loads(unit.member.key):

@@ -28,6 +28,7 @@ from inferdoc.judging.judge import LATENCY, PROGRESS, can_judge
 from inferdoc.judging.reading import history_ms, names_of
 from inferdoc.judging.scan.model import Looked
 from inferdoc.judging.session import Inquiry
+from inferdoc.judging.unjudged import probe_trouble
 from inferdoc.judging.view import Unit, by_family
 from inferdoc.source.base import Scrapes
 from inferdoc.source.fleet_places import host_of
@@ -46,9 +47,13 @@ ROLES = (
     "output_len_mean",
     "arrival_rate",
     "target_up",
+    "probe_success",
+    "probe_status",
+    "health_probe",
+    "service_probe",
     "process_start_time",
 )
-"""Read beside the impacts: who serves, as what, and who came and left."""
+"""Read beside the impacts: who serves, as what, who came and left, and whose health probes fail."""
 LOOKS = 6
 """An impact that needs to know when the mechanism started is requested at so many times."""
 SLACK = 0.9
@@ -119,7 +124,7 @@ def scan_signals(catalogue: Catalogue) -> list[str]:
 
 
 def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Family]:
-    """The families in which some pod shows some impact in the window."""
+    """The families in which some pod shows some impact in the window, or is not healthy by its probes."""
     required = impacts(recipes.values())
     units = context.view.units
     affected, in_words = set[Family](), list[Condition]()
@@ -143,6 +148,7 @@ def affected_families(context: Context, recipes: Mapping[str, Recipe]) -> set[Fa
         )
     }
     affected |= {match.unit.member.pool.family for match in breaches(context, recipes)}
+    affected |= {unit.member.pool.family for unit in units if probe_trouble(context.view, unit) is not None}
     for condition in required:
         if condition.needs_split:
             baseline = [unit for unit in units if unit.member.pool.family not in affected]
