@@ -41,6 +41,7 @@ ORDINARY = {
     "x01-scheduler-grows-to-sixty-gigabytes": "no restart in the window, and memory at half of its limit",
     "x05-one-model-of-three-after-the-restart": "nothing shows the model that is not served",
     "x02-every-rejection-comes-back": "who is served waits no longer; what the gateway rejects is not read",
+    "y05-one-ingress-for-four-replicas": "the proxy adds a second; what it adds is no signal",
 }
 """Incidents of which nothing shows without a past: what users get is ordinary by every absolute limit."""
 
