@@ -92,7 +92,10 @@ class EntityTable:
 
     def _row(self, entity: Entity) -> int:
         row = self.row_of.get(entity)
-        return self.by_engine.get((entity.member, entity.engine), -1) if row is None else row
+        if row is None:
+            models, model = self.by_engine.get((entity.member, entity.engine), {}), entity.get("model_name")
+            row = models.get(model, models.get("", -1)) if model else next(reversed(models.values()), -1)
+        return row
 
     @cached_property
     def row_of(self) -> dict[Entity, int]:
@@ -100,9 +103,13 @@ class EntityTable:
         return {entity: row for row, entity in enumerate(self.entities)}
 
     @cached_property
-    def by_engine(self) -> dict[tuple[tuple[str, str, str], str], int]:
-        """Rows by pod and engine: info metrics carry no model name, their users do."""
-        return {(e.member, e.engine): row for row, e in enumerate(self.entities) if not e.get("gpu")}
+    def by_engine(self) -> dict[tuple[tuple[str, str, str], str], dict[str, int]]:
+        """Rows by pod and engine, by model: info metrics carry no model name, their users do."""
+        found: dict[tuple[tuple[str, str, str], str], dict[str, int]] = {}
+        for row, entity in enumerate(self.entities):
+            if not entity.get("gpu"):
+                found.setdefault((entity.member, entity.engine), {})[entity.get("model_name")] = row
+        return found
 
 
 class Assembler:

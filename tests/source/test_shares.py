@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from inferdoc.catalogue.signal import Reading, Term
-from inferdoc.source.assemble import enough_events, width_for
+from inferdoc.source.assemble import EntityTable, enough_events, width_for
+from inferdoc.source.frame import Entity
 from inferdoc.source.reads import Grid
 
 GRID = Grid(0, 30_000, 13, 15_000, 120_000, 60_000)
@@ -81,3 +82,21 @@ def test_a_formula_with_a_gauge_keeps_the_gauge_at_its_step() -> None:
 @pytest.mark.parametrize(("events", "width"), [(20.0, 1), (19.0, 2), (10.0, 2), (9.0, 4), (0.1, 4), (0.0, 4)])
 def test_windows_are_doubled_twice_at_most(events: float, width: int) -> None:
     assert width_for(np.array([[events, events, 0.0]])) == width
+
+
+def of_model(model: str, pod: str = "proxy-0") -> Entity:
+    return Entity.of(("cluster", "namespace", "pod", "model_name"), ("", "gateway", pod, model))
+
+
+def test_what_fails_of_one_model_does_not_fail_of_another():
+    table = EntityTable(2)
+    table.add([of_model("coder")], np.ones((1, 2)))
+    assert table.knows(of_model("coder")) and table.knows(of_model(""))
+    assert not table.knows(of_model("embed")) and not table.knows(of_model("coder", "proxy-1"))
+    assert np.isnan(table.stack([of_model("embed")])).all()
+
+
+def test_what_carries_no_model_is_of_every_model_of_its_pod():
+    table = EntityTable(2)
+    table.add([of_model("")], np.ones((1, 2)))
+    assert (table.stack([of_model("coder"), of_model("embed")]) == 1).all()
