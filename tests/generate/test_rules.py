@@ -210,7 +210,7 @@ def test_alerts_join_observations_of_the_same_instant(pack):
     of_objectives = [expr.count("label_replace(") for expr in named.values() if '"slo", "' in expr]
     assert max(of_objectives) == 3, "one part for each objective"
     longest = max(len(expr) / max(1, expr.count('"slo", "')) for expr in named.values())
-    assert longest < 3000, "a queue is read under the name that each of the engines gives it"
+    assert longest < 3200, "a queue is read under the name that each of the engines gives it"
     assert "engine:inferdoc_tokens_slow:holds" in named["InferdocSlowGpu"]
 
 
