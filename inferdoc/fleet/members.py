@@ -230,7 +230,9 @@ def resolve_without_engines(frame: SignalFrame, tiers: Tiers) -> Fleet:
     cards = _gpu_models(frame, tiers)
     found: dict[Key, Entity] = {}
     for signs in (GPU_SIGNS, ROUTER_SIGNS):
-        seen = [e for name in signs if name in frame for e in frame[name].entities if e.get("pod") or signs is ROUTER_SIGNS]
+        seen = [
+            e for name in signs if name in frame for e in frame[name].entities if e.get("pod") or signs is ROUTER_SIGNS
+        ]
         found = found or {entity.member: entity for entity in reversed(seen)}
     members = []
     for key, entity in sorted(found.items()):

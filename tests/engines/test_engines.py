@@ -115,6 +115,7 @@ OTHERS = {
         "inference_request_mean",
         "served_rate",
     ),
+    "vllm-mlx": ("running", "waiting", "request_rate", "arrival_rate", "e2e_mean", "ttft_mean", "served_rate"),
     "vllm-omni": ("running", "waiting", "request_rate", "arrival_rate", "inference_request_mean", "served_rate"),
 }
 """What an engine shows that counts no requests and has no histograms, no time in the queue, or no requests that run."""
