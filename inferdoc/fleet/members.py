@@ -228,12 +228,8 @@ ROUTER_SIGNS = ("router_request_rate",)
 def resolve_without_engines(frame: SignalFrame, tiers: Tiers) -> Fleet:
     """The pods that GPU exporters name, else the routers: these serve where no engine is scraped."""
     cards = _gpu_models(frame, tiers)
-    found: dict[Key, Entity] = {}
-    for signs in (GPU_SIGNS, ROUTER_SIGNS):
-        seen = [
-            e for name in signs if name in frame for e in frame[name].entities if e.get("pod") or signs is ROUTER_SIGNS
-        ]
-        found = found or {entity.member: entity for entity in reversed(seen)}
+    with_gpus = [entity for entity in _showing(GPU_SIGNS, frame) if entity.get("pod")]
+    found = {entity.member: entity for entity in reversed(with_gpus or _showing(ROUTER_SIGNS, frame))}
     members = []
     for key, entity in sorted(found.items()):
         tier, why = _tier(key, [entity], tiers, (), cards)
@@ -241,6 +237,10 @@ def resolve_without_engines(frame: SignalFrame, tiers: Tiers) -> Fleet:
         why_both = (("role", NO_ENGINE), ("tier", why))
         members.append(Member(key, entity.get("instance"), entity.get("node"), pool, why_both))
     return Fleet(_called(members))
+
+
+def _showing(signs: Sequence[str], frame: SignalFrame) -> list[Entity]:
+    return [entity for name in signs if name in frame for entity in frame[name].entities]
 
 
 def _called(members: list[Member]) -> list[Member]:

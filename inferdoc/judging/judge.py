@@ -107,12 +107,10 @@ def _judge(ways: list[Recipe], context: Context) -> dict[Unit, Verdict]:
 
 
 def _first(verdicts: list[Verdict], context: Context) -> Verdict:
-    matched = [v for v in verdicts if v.match is not None]
-    lasting = [v for v in matched if v.match is not None and _in_window(v.match, context)]
-    return min(
-        lasting or matched or verdicts[:1],
-        key=lambda v: (False, False, 0) if v.match is None else _order(v.match, context),
-    )
+    matched = [(match, one) for one in verdicts if (match := one.match) is not None]
+    lasting = [(match, one) for match, one in matched if _in_window(match, context)]
+    first = min(lasting or matched, key=lambda each: _order(each[0], context), default=None)
+    return verdicts[0] if first is None else first[1]
 
 
 def _order(match: Match, context: Context) -> tuple[bool, bool, int]:

@@ -15,19 +15,19 @@ from ipaddress import ip_address
 import numpy as np
 
 from inferdoc.fleet.workloads import workload
+from inferdoc.judging.view import UP
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity, SignalFrame, SignalMatrix
 from inferdoc.source.identity import Key, address
 
-PROBE, STATUS, UP = "probe_success", "probe_status", "target_up"
-HEALTH, SERVICE, UNREAD = "health_probe", "service_probe", "unread_while_healthy"
+PROBE, STATUS = "probe_success", "probe_status"
+SERVICE, UNREAD = "service_probe", "unread_while_healthy"
 TOKENS = ("generation_tokens_rate", "prompt_tokens_rate")
 HALF = 0.5
 """Of what is 1 or 0. A probe reads so where it fails although the process responds: a wrong path, a missing key,
 another text than the module expects."""
 SERVER_ERROR = 500
 DEFAULT_PORTS = {"http": "80", "https": "443"}
-TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Probes:
         known to serve metrics."""
         up = _by_pod(self.frame.signals.get(UP), np.fmin)
         found = {}
-        for entity, values in self._rows(self.health):
+        for entity, values in _rows(self.health):
             own = up.get(entity.member)
             if own is not None and (own > HALF).any():
                 known = np.isfinite(own) & np.isfinite(values)
@@ -66,7 +66,7 @@ class Probes:
         under load fails while tokens flow, and one that never succeeded may have the wrong URL."""
         rates = [_by_pod(self.frame.signals.get(name), np.fmax) for name in TOKENS]
         found = {}
-        for entity, values in self._rows(self.health):
+        for entity, values in _rows(self.health):
             own = [rate[entity.member] for rate in rates if entity.member in rate]
             if own:
                 works = (np.nan_to_num(np.vstack(own)) > 0).any(axis=0)
@@ -79,17 +79,16 @@ class Probes:
         followed with success. In the frame, pods whose probes succeed are up."""
         if not self._pods:
             return list(self.scrapes)
-        health = {entity.member: values for entity, values in self._rows(self.health)}
-        unread = {entity.member: values for entity, values in self._rows(self.unread)}
+        health = {entity.member: values for entity, values in _rows(self.health)}
+        unread = {entity.member: values for entity, values in _rows(self.unread)}
         up = {}
-        for entity, values in self._rows(self.frame.signals.get(UP)):
-            if not self._is_of_probe(entity.get("job"), entity.get("instance")):
+        for entity, values in _rows(self.frame.signals.get(UP)):
+            if (entity.get("job"), entity.get("instance")) not in self._of_probes:
                 up[entity] = np.where(unread.get(entity.member, np.zeros(len(values))) == 1, 1.0, values)
         self.frame.signals[UP] = _matrix(up) or SignalMatrix([], np.empty((0, self.frame.grid.count)))
         grid, kept = self.frame.grid, list[Scrapes]()
-        for target in self._targets.values():
-            for one in target:
-                key = Entity.of_labels(one.labels).member
+        for key, targets in self._targets.items():
+            for one in targets:
                 if key in unread:
                     steps = -((grid.start_ms - one.times_ms) // grid.step_ms)
                     inside = (steps >= 0) & (steps < grid.count)
@@ -110,9 +109,9 @@ class Probes:
     @cached_property
     def _results(self) -> dict[Entity, np.ndarray]:
         """By URL what a probe shows: float64[T]."""
-        status = dict(self._rows(self.frame.signals.get(STATUS)))
+        status = dict(_rows(self.frame.signals.get(STATUS)))
         found = {}
-        for probe, values in self._rows(self.frame.signals.get(PROBE)):
+        for probe, values in _rows(self.frame.signals.get(PROBE)):
             code = np.nan_to_num(status.get(probe, np.zeros(len(values))))
             responded = (values < HALF) & (code > 0) & (code < SERVER_ERROR)
             found[probe] = np.where(responded, HALF, values)
@@ -123,16 +122,14 @@ class Probes:
         """By pod, what is scraped of it."""
         found: dict[Key, list[Scrapes]] = {}
         for one in self.scrapes:
-            if not self._is_of_probe(one.labels.get("job", ""), one.labels.get("instance", "")):
+            if (one.labels.get("job", ""), one.labels.get("instance", "")) not in self._of_probes:
                 found.setdefault(Entity.of_labels(one.labels).member, []).append(one)
         return found
 
-    def _is_of_probe(self, job: str, instance: str) -> bool:
-        return (job, instance) in self._of_probes
-
     @cached_property
     def _of_probes(self) -> set[tuple[str, str]]:
-        return {(entity.get("job"), entity.get("instance")) for entity, _ in self._rows(self.frame.signals.get(PROBE))}
+        """The job and the instance of every probe."""
+        return {(entity.get("job"), entity.get("instance")) for entity, _ in _rows(self.frame.signals.get(PROBE))}
 
     @cached_property
     def _addresses(self) -> dict[tuple[str, str], set[Key]]:
@@ -196,16 +193,14 @@ class Probes:
             stacked = np.vstack(rows)
             count = np.isfinite(stacked).sum(axis=0)
             with np.errstate(invalid="ignore"):
-                means[self._entity(key)] = np.where(count > 0, np.nansum(stacked, axis=0) / count, np.nan)
+                means[Entity.of_target(self._targets[key][0].labels)] = np.where(
+                    count > 0, np.nansum(stacked, axis=0) / count, np.nan
+                )
         return _matrix(means)
 
-    def _entity(self, key: Key) -> Entity:
-        labels = self._targets[key][0].labels
-        return Entity.of(TARGET_LABELS, tuple(labels.get(name, "") for name in TARGET_LABELS))
 
-    @staticmethod
-    def _rows(matrix: SignalMatrix | None) -> list[tuple[Entity, np.ndarray]]:
-        return [] if matrix is None else list(zip(matrix.entities, matrix.values, strict=True))
+def _rows(matrix: SignalMatrix | None) -> list[tuple[Entity, np.ndarray]]:
+    return [] if matrix is None else list(zip(matrix.entities, matrix.values, strict=True))
 
 
 def _matrix(rows: Mapping[Entity, np.ndarray]) -> SignalMatrix | None:
@@ -215,7 +210,7 @@ def _matrix(rows: Mapping[Entity, np.ndarray]) -> SignalMatrix | None:
 def _by_pod(matrix: SignalMatrix | None, join: np.ufunc) -> dict[Key, np.ndarray]:
     """One row of each pod."""
     found: dict[Key, np.ndarray] = {}
-    for entity, values in Probes._rows(matrix):
+    for entity, values in _rows(matrix):
         found[entity.member] = join(found.get(entity.member, values), values)
     return found
 

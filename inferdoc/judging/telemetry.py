@@ -26,7 +26,6 @@ a long one; two pods that share a load at random differ by more until they have 
 FIELDS = (*SHOWN_GPUS, "xid_last")
 """Signals of GPUs that are there or not for all of them: which fields an exporter shows is one list."""
 POD_LABELS = ("cluster", "namespace", "pod")
-TARGET_LABELS = (*POD_LABELS, "instance", "job")
 
 
 def add_telemetry(
@@ -318,7 +317,7 @@ def _missing(frame: SignalFrame, scrapes: Sequence[Scrapes]) -> SignalMatrix | N
     for target in scrapes:
         times = np.sort(target.times_ms)
         if len(times) >= 2:
-            entities.append(Entity.of(TARGET_LABELS, tuple(target.labels.get(n, "") for n in TARGET_LABELS)))
+            entities.append(Entity.of_target(target.labels))
             values.append(_missing_of(times.astype(np.float64), grid.times_ms, grid.rate_ms))
     return SignalMatrix(entities, _beyond_all(np.vstack(values))) if entities else None
 

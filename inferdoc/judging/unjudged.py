@@ -17,7 +17,7 @@ from inferdoc.judging.judge import SEEN_SHARE, WORK, Judgement, can_judge, waits
 from inferdoc.judging.model import Diagnosis, NotJudged, Unknown, stamp
 from inferdoc.judging.places import DEFAULT_PORT
 from inferdoc.judging.session import Session
-from inferdoc.judging.view import Unit, View, by_family
+from inferdoc.judging.view import HEALTH, Unit, View, by_family
 from inferdoc.judging.visibility import Absence, Visibility, scraped_once
 from inferdoc.source.base import Scrapes
 from inferdoc.source.frame import Entity
@@ -118,7 +118,7 @@ def probe_trouble(view: View, unit: Unit) -> Unknown | None:
     """Why a pod is not healthy by its probes: the one of the pod or of its Service failed lately or for most of the
     window, or its metrics could not be read lately while its health probe succeeded."""
     member, lately = unit.member, max(1, PROBE_MS // view.frame.grid.step_ms)
-    for name, of in ((probes.HEALTH, ""), (probes.SERVICE, "the Service of ")):
+    for name, of in ((HEALTH, ""), (probes.SERVICE, "the Service of ")):
         failed = _in_window(view, unit, name) < 1
         if len(failed) and (failed[-lately:].all() or failed.mean() > MOST):
             return Unknown(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from inferdoc.source.reads import Grid
 
+TARGET_LABELS = ("cluster", "namespace", "pod", "instance", "job")
+
 
 @dataclass(frozen=True)
 class Entity:
@@ -47,6 +49,11 @@ class Entity:
     def of_labels(cls, labels: Mapping[str, str]) -> Entity:
         """The entity that a series or a target with these labels is about."""
         return cls.of(tuple(labels), tuple(labels.values()))
+
+    @classmethod
+    def of_target(cls, labels: Mapping[str, str]) -> Entity:
+        """The same, by the labels alone that distinguish targets."""
+        return cls.of(TARGET_LABELS, tuple(labels.get(name, "") for name in TARGET_LABELS))
 
     def get(self, name: str, default: str = "") -> str:
         """The value of a label."""

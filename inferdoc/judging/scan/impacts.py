@@ -49,8 +49,6 @@ ROLES = (
     "target_up",
     "probe_success",
     "probe_status",
-    "health_probe",
-    "service_probe",
     "process_start_time",
 )
 """Read beside the impacts: who serves, as what, who came and left, and whose health probes fail."""
